@@ -1,0 +1,3 @@
+//! The engine. Values in, values out: it never reads a file, a clock, an environment or a network.
+
+pub mod problem;

@@ -1,0 +1,176 @@
+//! Where in a document something is wrong, and what: [`FieldPath`] and [`Problem`].
+//!
+//! A validator never stops at the first problem; it pushes each into a list. Paths render as Kubernetes users know them:
+//! `spec.to[0].rules[2]`, `selectors[0].match["kuma.io/service"]`.
+
+use std::fmt;
+
+/// The way from the root of a document to one of its values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldPath(Vec<Step>);
+
+/// One step of a [`FieldPath`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// A named field of an object: `.name`.
+    Field(String),
+    /// An element of a list: `[2]`.
+    Index(usize),
+    /// An entry of a map whose keys are the user's own: `["kuma.io/service"]`.
+    Key(String),
+}
+
+/// One finding: a place and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub field: FieldPath,
+    pub reason: Reason,
+    /// What is wrong and what to do, lower case, without the path and without a full stop.
+    pub message: String,
+}
+
+/// The class of a problem. Texts may change, the pair of path and class is a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A needed value is absent.
+    Required,
+    /// Present but empty.
+    Empty,
+    /// Present but not permitted for this kind or operation.
+    Forbidden,
+    /// A legal field in an illegal combination.
+    Context,
+    /// A targetRef kind that this position does not take.
+    Kind,
+    /// Neither of, or both of, name and labels.
+    NameOrLabels,
+    /// An unknown value where only some are known.
+    Enum,
+    /// Not exactly one of several alternatives.
+    Xor,
+    /// None of several alternatives.
+    AnyOf,
+    /// A number or duration below zero.
+    Negative,
+    /// A number or duration that must be above zero.
+    NotPositive,
+    /// A number outside its bounds.
+    Range,
+    /// Bad syntax or type.
+    Format,
+    /// The same key twice.
+    Duplicate,
+    /// An embedded Envoy document that does not decode.
+    Envoy,
+    /// A field that this kind does not have.
+    Unknown,
+    /// Legal today, on its way out.
+    Deprecated,
+    /// Legal, but probably not what was meant.
+    Suspicious,
+}
+
+impl FieldPath {
+    /// The document itself.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// `self.name`
+    #[must_use]
+    pub fn field(&self, name: impl Into<String>) -> Self {
+        self.step(Step::Field(name.into()))
+    }
+
+    /// `self[index]`
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        self.step(Step::Index(index))
+    }
+
+    /// `self["key"]`
+    #[must_use]
+    pub fn key(&self, key: impl Into<String>) -> Self {
+        self.step(Step::Key(key.into()))
+    }
+
+    pub fn steps(&self) -> &[Step] {
+        &self.0
+    }
+
+    fn step(&self, step: Step) -> Self {
+        let mut steps = Vec::with_capacity(self.0.len() + 1);
+        steps.extend_from_slice(&self.0);
+        steps.push(step);
+        Self(steps)
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Field(name) if position == 0 => f.write_str(name)?,
+                Step::Field(name) => write!(f, ".{name}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+                Step::Key(key) => write!(f, "[{}]", serde_json::Value::from(key.as_str()))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Problem {
+    pub fn new(field: &FieldPath, reason: Reason, message: impl Into<String>) -> Self {
+        Self { field: field.clone(), reason, message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.steps().is_empty() {
+            return f.write_str(&self.message);
+        }
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl Reason {
+    /// The short name that programs compare.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "REQ",
+            Self::Empty => "EMPTY",
+            Self::Forbidden => "FORBID",
+            Self::Context => "CTX",
+            Self::Kind => "KIND",
+            Self::NameOrLabels => "NAMEORLABELS",
+            Self::Enum => "ENUM",
+            Self::Xor => "XOR",
+            Self::AnyOf => "ANYOF",
+            Self::Negative => "NEG",
+            Self::NotPositive => "POS",
+            Self::Range => "RANGE",
+            Self::Format => "FORMAT",
+            Self::Duplicate => "DUP",
+            Self::Envoy => "ENVOY",
+            Self::Unknown => "UNKNOWN",
+            Self::Deprecated => "DEPRECATED",
+            Self::Suspicious => "SUSPICIOUS",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_render_as_kubernetes_users_know_them() {
+        let path = FieldPath::root().field("spec").field("to").index(0).field("tags").key("kuma.io/\"x\"");
+        assert_eq!(path.to_string(), r#"spec.to[0].tags["kuma.io/\"x\""]"#);
+        assert_eq!(FieldPath::root().field("conf").to_string(), "conf");
+        assert_eq!(FieldPath::root().to_string(), "");
+    }
+}
