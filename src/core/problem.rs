@@ -3,6 +3,7 @@
 //! A validator never stops at the first problem; it pushes each into a list. Paths render as Kubernetes users know them:
 //! `spec.to[0].rules[2]`, `selectors[0].match["kuma.io/service"]`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The way from the root of a document to one of its values.
@@ -13,7 +14,7 @@ pub struct FieldPath(Vec<Step>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// A named field of an object: `.name`.
-    Field(String),
+    Field(Cow<'static, str>),
     /// An element of a list: `[2]`.
     Index(usize),
     /// An entry of a map whose keys are the user's own: `["kuma.io/service"]`.
@@ -79,7 +80,7 @@ impl FieldPath {
 
     /// `self.name`
     #[must_use]
-    pub fn field(&self, name: impl Into<String>) -> Self {
+    pub fn field(&self, name: impl Into<Cow<'static, str>>) -> Self {
         self.step(Step::Field(name.into()))
     }
 
@@ -123,7 +124,11 @@ impl fmt::Display for FieldPath {
 
 impl Problem {
     pub fn new(field: &FieldPath, reason: Reason, message: impl Into<String>) -> Self {
-        Self { field: field.clone(), reason, message: message.into() }
+        Self {
+            field: field.clone(),
+            reason,
+            message: message.into(),
+        }
     }
 }
 
@@ -168,7 +173,12 @@ mod tests {
 
     #[test]
     fn paths_render_as_kubernetes_users_know_them() {
-        let path = FieldPath::root().field("spec").field("to").index(0).field("tags").key("kuma.io/\"x\"");
+        let path = FieldPath::root()
+            .field("spec")
+            .field("to")
+            .index(0)
+            .field("tags")
+            .key("kuma.io/\"x\"");
         assert_eq!(path.to_string(), r#"spec.to[0].tags["kuma.io/\"x\""]"#);
         assert_eq!(FieldPath::root().field("conf").to_string(), "conf");
         assert_eq!(FieldPath::root().to_string(), "");
