@@ -6,4 +6,5 @@
 //! |---|---|
 //! | [`core`] | the engine: values in, values out; no I/O, no clock |
 
+pub mod compile;
 pub mod core;
