@@ -21,7 +21,7 @@ mod go_regex;
 mod runtime;
 mod scope;
 mod syntax;
-pub mod template;
+
 mod text;
 
 use std::sync::Arc;
@@ -34,7 +34,6 @@ pub use functions::Function;
 pub use runtime::{Limits, Runtime};
 pub use scope::Scope;
 pub use syntax::SyntaxError;
-pub use template::{Template, TemplateError};
 
 /// A compiled expression: immutable, cheap to clone, shared between threads. Compile once, evaluate often.
 #[derive(Clone, Debug)]
@@ -45,7 +44,10 @@ pub struct Expression {
 
 impl Expression {
     pub fn compile(text: &str) -> Result<Self, SyntaxError> {
-        Ok(Self { root: Arc::new(syntax::parse(text)?), text: text.into() })
+        Ok(Self {
+            root: Arc::new(syntax::parse(text)?),
+            text: text.into(),
+        })
     }
 
     /// The text as it was written.

@@ -29,18 +29,30 @@ pub(super) fn evaluate<'a>(node: &'a Node, current: &Datum<'a>, runtime: &Runtim
             let left = evaluate(left, current, runtime)?;
             Ok(element(&left, *index))
         }
-        Kind::Project { source, projection, each } => project(source, projection, each, current, runtime),
+        Kind::Project {
+            source,
+            projection,
+            each,
+        } => project(source, projection, each, current, runtime),
         Kind::Pipe(left, right) => {
             let left = forgiving(left, current, runtime)?;
             forgiving(right, &left, runtime)
         }
         Kind::Or(left, right) => {
             let left = forgiving(left, current, runtime)?;
-            if left.is_truthy() { Ok(left) } else { forgiving(right, current, runtime) }
+            if left.is_truthy() {
+                Ok(left)
+            } else {
+                forgiving(right, current, runtime)
+            }
         }
         Kind::And(left, right) => {
             let left = forgiving(left, current, runtime)?;
-            if left.is_truthy() { evaluate(right, current, runtime) } else { Ok(left) }
+            if left.is_truthy() {
+                evaluate(right, current, runtime)
+            } else {
+                Ok(left)
+            }
         }
         Kind::Not(inner) => Ok(Datum::Bool(!forgiving(inner, current, runtime)?.is_truthy())),
         Kind::Compare(comparator, left, right) => {
@@ -64,7 +76,11 @@ pub(super) fn evaluate<'a>(node: &'a Node, current: &Datum<'a>, runtime: &Runtim
             Ok(Datum::object(entries))
         }
         Kind::Reference(inner) => Ok(Datum::Reference(Reference(inner))),
-        Kind::Call { name, function, arguments } => {
+        Kind::Call {
+            name,
+            function,
+            arguments,
+        } => {
             let Some(function) = function else {
                 return Err(EvalError::UnknownFunction { name: name.clone() }.into());
             };
@@ -105,9 +121,18 @@ fn field<'a>(name: &'a str, current: &Datum<'a>, runtime: &Runtime) -> Result<Da
 }
 
 fn element<'a>(list: &Datum<'a>, index: i64) -> Datum<'a> {
-    let Some(elements) = list.elements() else { return Datum::Null };
-    let position = if index < 0 { index + elements.len() as i64 } else { index };
-    usize::try_from(position).ok().and_then(|position| elements.get(position)).unwrap_or(Datum::Null)
+    let Some(elements) = list.elements() else {
+        return Datum::Null;
+    };
+    let position = if index < 0 {
+        index + elements.len() as i64
+    } else {
+        index
+    };
+    usize::try_from(position)
+        .ok()
+        .and_then(|position| elements.get(position))
+        .unwrap_or(Datum::Null)
 }
 
 fn project<'a>(
@@ -121,22 +146,32 @@ fn project<'a>(
         Projection::Elements | Projection::Slice(_) => forgiving(source, current, runtime)?,
         Projection::Values | Projection::Flatten | Projection::Filter(_) => lenient(source, current, runtime)?,
     };
-    let mut collected = Collector { each, runtime, elements: Vec::new() };
+    let mut collected = Collector {
+        each,
+        runtime,
+        elements: Vec::new(),
+    };
     match projection {
         Projection::Values => {
-            let Some(entries) = source.entries(runtime)? else { return Ok(Datum::Null) };
+            let Some(entries) = source.entries(runtime)? else {
+                return Ok(Datum::Null);
+            };
             for (_, value) in entries {
                 collected.add(value)?;
             }
         }
         Projection::Elements => {
-            let Some(elements) = source.elements() else { return Ok(Datum::Null) };
+            let Some(elements) = source.elements() else {
+                return Ok(Datum::Null);
+            };
             for element in elements.iter() {
                 collected.add(element)?;
             }
         }
         Projection::Flatten => {
-            let Some(elements) = source.elements() else { return Ok(Datum::Null) };
+            let Some(elements) = source.elements() else {
+                return Ok(Datum::Null);
+            };
             for element in elements.iter() {
                 match element.elements() {
                     Some(inner) => inner.iter().try_for_each(|element| collected.add(element))?,
@@ -149,7 +184,9 @@ fn project<'a>(
             if slice.step == Some(0) {
                 return Err(EvalError::SliceStep.into());
             }
-            let Some(elements) = source.elements() else { return Ok(Datum::Null) };
+            let Some(elements) = source.elements() else {
+                return Ok(Datum::Null);
+            };
             for index in slice.indices(elements.len()) {
                 if let Some(element) = elements.get(index) {
                     collected.add(element)?;
@@ -157,7 +194,9 @@ fn project<'a>(
             }
         }
         Projection::Filter(condition) => {
-            let Some(elements) = source.elements() else { return Ok(Datum::Null) };
+            let Some(elements) = source.elements() else {
+                return Ok(Datum::Null);
+            };
             for element in elements.iter() {
                 if forgiving(condition, &element, runtime)?.is_truthy() {
                     collected.add(element)?;

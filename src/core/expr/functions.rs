@@ -3,7 +3,7 @@
 //! The 26 functions of JMESPath and the 50 that Kyverno adds, one family per file.
 
 mod arithmetic;
-mod certificates;
+
 mod encoding;
 mod lists;
 mod network;
@@ -52,12 +52,14 @@ const FAMILIES: &[&[Function]] = &[
     time::FUNCTIONS,
     versions::FUNCTIONS,
     network::FUNCTIONS,
-    certificates::FUNCTIONS,
 ];
 
 /// The function of that name.
 pub fn find(name: &str) -> Option<&'static Function> {
-    FAMILIES.iter().flat_map(|family| family.iter()).find(|function| function.name == name)
+    FAMILIES
+        .iter()
+        .flat_map(|family| family.iter())
+        .find(|function| function.name == name)
 }
 
 /// All functions, sorted by name.
@@ -70,13 +72,26 @@ pub fn catalogue() -> Vec<&'static Function> {
 /// Checks the arguments against the signature, then calls.
 pub(super) fn call<'a>(function: &'static Function, values: &[Datum<'a>], runtime: &Runtime) -> Outcome<'a> {
     let variadic = function.takes.last().is_some_and(|last| last.ends_with("..."));
-    let enough = if variadic { values.len() >= function.least() } else { values.len() == function.takes.len() };
+    let enough = if variadic {
+        values.len() >= function.least()
+    } else {
+        values.len() == function.takes.len()
+    };
     if !enough {
         let least = if variadic { "at least " } else { "" };
         let expected = format!("{least}{}", function.least());
-        return Err(EvalError::Arity { name: function.name, expected, given: values.len() }.into());
+        return Err(EvalError::Arity {
+            name: function.name,
+            expected,
+            given: values.len(),
+        }
+        .into());
     }
-    let arguments = Arguments { function, values, runtime };
+    let arguments = Arguments {
+        function,
+        values,
+        runtime,
+    };
     for (position, value) in values.iter().enumerate() {
         let wanted = function.takes[position.min(function.takes.len() - 1)];
         if !accepts(wanted.trim_end_matches('.'), value) {
@@ -88,7 +103,11 @@ pub(super) fn call<'a>(function: &'static Function, values: &[Datum<'a>], runtim
 
 fn accepts(wanted: &str, value: &Datum<'_>) -> bool {
     let kind = value.type_of();
-    let every = |kind| value.elements().is_some_and(|elements| elements.iter().all(|one| one.type_of() == kind));
+    let every = |kind| {
+        value
+            .elements()
+            .is_some_and(|elements| elements.iter().all(|one| one.type_of() == kind))
+    };
     wanted.split('|').any(|wanted| match wanted {
         "any" => kind != Type::Reference,
         "ignored" => true,
@@ -137,13 +156,19 @@ impl<'c, 'a> Arguments<'c, 'a> {
     }
 
     fn text(&self, position: usize) -> Result<Cow<'c, str>, Fault<'a>> {
-        let text = self.get(position).as_text().ok_or_else(|| self.wrong_type(position, "string"))?;
+        let text = self
+            .get(position)
+            .as_text()
+            .ok_or_else(|| self.wrong_type(position, "string"))?;
         self.runtime.read(text.len())?;
         Ok(text)
     }
 
     fn bytes(&self, position: usize) -> Result<&'c [u8], Fault<'a>> {
-        let bytes = self.get(position).as_bytes().ok_or_else(|| self.wrong_type(position, "string"))?;
+        let bytes = self
+            .get(position)
+            .as_bytes()
+            .ok_or_else(|| self.wrong_type(position, "string"))?;
         self.runtime.read(bytes.len())?;
         Ok(bytes)
     }
@@ -157,18 +182,26 @@ impl<'c, 'a> Arguments<'c, 'a> {
     }
 
     fn number(&self, position: usize) -> Result<Number, Fault<'a>> {
-        self.get(position).as_number().ok_or_else(|| self.wrong_type(position, "number"))
+        self.get(position)
+            .as_number()
+            .ok_or_else(|| self.wrong_type(position, "number"))
     }
 
     /// The elements of a list, whose visit is paid for here.
     fn list(&self, position: usize) -> Result<Elements<'c, 'a>, Fault<'a>> {
-        let elements = self.get(position).elements().ok_or_else(|| self.wrong_type(position, "array"))?;
+        let elements = self
+            .get(position)
+            .elements()
+            .ok_or_else(|| self.wrong_type(position, "array"))?;
         self.runtime.step(elements.len())?;
         Ok(elements)
     }
 
     fn entries(&self, position: usize) -> Result<Vec<(Cow<'c, str>, Datum<'a>)>, Fault<'a>> {
-        let entries = self.get(position).entries(self.runtime)?.ok_or_else(|| self.wrong_type(position, "object"))?;
+        let entries = self
+            .get(position)
+            .entries(self.runtime)?
+            .ok_or_else(|| self.wrong_type(position, "object"))?;
         self.runtime.step(entries.len())?;
         Ok(entries)
     }
@@ -199,6 +232,10 @@ impl<'c, 'a> Arguments<'c, 'a> {
     }
 
     fn fail(&self, reason: impl fmt::Display) -> Fault<'a> {
-        EvalError::Function { name: self.function.name, reason: reason.to_string() }.into()
+        EvalError::Function {
+            name: self.function.name,
+            reason: reason.to_string(),
+        }
+        .into()
     }
 }

@@ -20,10 +20,17 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
         return Err(format!("the regular expression is longer than {MAX_PATTERN} bytes"));
     }
     let translated = translate(pattern)?;
-    RegexBuilder::new(&translated).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).nest_limit(100).build().map_err(
-        |error| match error {
+    RegexBuilder::new(&translated)
+        .size_limit(SIZE_LIMIT)
+        .dfa_size_limit(SIZE_LIMIT)
+        .nest_limit(100)
+        .build()
+        .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
-                format!("the regular expression `{}` is too large when compiled", super::shorten(pattern))
+                format!(
+                    "the regular expression `{}` is too large when compiled",
+                    super::shorten(pattern)
+                )
             }
             other => {
                 // The crate draws a picture of several lines; its last line is the reason.
@@ -31,8 +38,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
                 let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
                 format!("bad regular expression `{}`: {reason}", super::shorten(pattern))
             }
-        },
-    )
+        })
 }
 
 /// Writes a replacement with `$1`, `${name}` and `$$` filled in. A `$` that names nothing stays.
@@ -100,7 +106,9 @@ fn escape(rest: &str, place: Place, out: &mut String) -> usize {
             out.push(escaped);
             // `\x{10FFFF}` and `\p{Greek}` go together with their braces.
             if matches!(escaped, 'x' | 'p' | 'P')
-                && let Some(end) = rest.strip_prefix(['\\']).and_then(|rest| rest[1..].starts_with('{').then_some(rest))
+                && let Some(end) = rest
+                    .strip_prefix(['\\'])
+                    .and_then(|rest| rest[1..].starts_with('{').then_some(rest))
                 && let Some(close) = end.find('}')
             {
                 out.push_str(&end[1..=close]);
@@ -165,7 +173,9 @@ fn count(rest: &str) -> Result<Option<usize>, String> {
     }
     let large = |text: &str| !text.is_empty() && text.parse::<u32>().map_or(true, |count| count > MAX_COUNT);
     if large(least) || large(most) {
-        return Err(format!("bad regular expression: the count {{{inside}}} is above {MAX_COUNT}"));
+        return Err(format!(
+            "bad regular expression: the count {{{inside}}} is above {MAX_COUNT}"
+        ));
     }
     Ok(Some(close + 1))
 }

@@ -25,7 +25,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: 4_000_000, bytes: 32 << 20, depth: 256 }
+        Self {
+            steps: 4_000_000,
+            bytes: 32 << 20,
+            depth: 256,
+        }
     }
 }
 
@@ -120,7 +124,9 @@ impl Runtime {
     }
 
     pub(super) fn addresses(&self, host: &str) -> Result<&Result<Vec<IpAddr>, String>, EvalError> {
-        self.hosts.get(host).ok_or_else(|| EvalError::Needs(Lookup::Host(host.to_owned())))
+        self.hosts
+            .get(host)
+            .ok_or_else(|| EvalError::Needs(Lookup::Host(host.to_owned())))
     }
 
     /// A number below `bound`, the next of the seeded sequence (SplitMix64).
@@ -147,7 +153,11 @@ impl Runtime {
 }
 
 pub(super) fn exceeded(bound: Bound, limit: u64) -> EvalError {
-    EvalError::Budget { expression: String::new(), bound, limit }
+    EvalError::Budget {
+        expression: String::new(),
+        bound,
+        limit,
+    }
 }
 
 fn pay(left: &Cell<u64>, count: usize, bound: Bound, limit: u64) -> Result<(), EvalError> {

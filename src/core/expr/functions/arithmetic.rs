@@ -109,7 +109,10 @@ enum Refusal {
 type Operation = fn(Operand, Operand) -> Result<Operand, Refusal>;
 
 fn fold<'a>(arguments: &Arguments<'_, 'a>, operation: Operation) -> Outcome<'a> {
-    let (left, right) = (arguments.operand(arguments.get(0))?, arguments.operand(arguments.get(1))?);
+    let (left, right) = (
+        arguments.operand(arguments.get(0))?,
+        arguments.operand(arguments.get(1))?,
+    );
     arguments.settle(operation(left, right))
 }
 
@@ -137,7 +140,9 @@ impl<'a> Arguments<'_, 'a> {
         if let Some(number) = datum.as_number() {
             return Ok(S(number));
         }
-        let Some(text) = datum.as_text() else { return Err(self.fail("invalid operand")) };
+        let Some(text) = datum.as_text() else {
+            return Err(self.fail("invalid operand"));
+        };
         if let Ok(quantity) = text.parse() {
             return Ok(Q(quantity));
         }

@@ -39,7 +39,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "string",
         note: "Replaces every match by the text as it is.",
         examples: &[
-            ("regex_replace_all_literal('[Hh]el?', 'Hello world, helworldlo', 'G')", r#""Glo world, Gworldlo""#),
+            (
+                "regex_replace_all_literal('[Hh]el?', 'Hello world, helworldlo', 'G')",
+                r#""Glo world, Gworldlo""#,
+            ),
             ("regex_replace_all_literal('a', 'ab', '$0')", r#""$0b""#),
         ],
         call: regex_replace_all_literal,
@@ -65,7 +68,9 @@ fn regex_match<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 
 fn regex_replace_all<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let replacement = arguments.printed(2)?;
-    replaced(arguments, |captures, result| go_regex::expand(&replacement, captures, result))
+    replaced(arguments, |captures, result| {
+        go_regex::expand(&replacement, captures, result)
+    })
 }
 
 fn regex_replace_all_literal<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {

@@ -83,7 +83,9 @@ impl<'t> Lexer<'t> {
 
     fn token(&mut self) -> Result<Token, SyntaxError> {
         let rest = self.rest();
-        let Some(first) = rest.chars().next() else { return Ok(Token::End) };
+        let Some(first) = rest.chars().next() else {
+            return Ok(Token::End);
+        };
         let second = rest[first.len_utf8()..].chars().next();
         let (length, token) = match (first, second) {
             ('|', Some('|')) => (2, Token::Or),
@@ -116,7 +118,9 @@ impl<'t> Lexer<'t> {
             ('"', _) => return self.quoted(),
             ('-' | '0'..='9', _) => return self.number(),
             ('a'..='z' | 'A'..='Z' | '_', _) => {
-                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+                let end = rest
+                    .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                    .unwrap_or(rest.len());
                 return Ok(Token::Identifier(self.take(end).to_owned()));
             }
             _ => {
@@ -174,12 +178,18 @@ impl<'t> Lexer<'t> {
         let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
         let number = self.take(sign + length);
         if length == 0 {
-            return Err(self.error(start, "`-` without a number; names with a dash are written in double quotes"));
+            return Err(self.error(
+                start,
+                "`-` without a number; names with a dash are written in double quotes",
+            ));
         }
         if sign == 1 && digits.starts_with('0') {
             return Err(self.error(start, format!("`{number}` is no index")));
         }
-        number.parse().map(Token::Number).map_err(|_| self.error(start, format!("the index {number} is too large")))
+        number
+            .parse()
+            .map(Token::Number)
+            .map_err(|_| self.error(start, format!("the index {number} is too large")))
     }
 }
 
@@ -190,12 +200,7 @@ impl Token {
             Self::Pipe => 1,
             Self::Or => 2,
             Self::And => 3,
-            Self::Equal
-            | Self::NotEqual
-            | Self::Less
-            | Self::LessOrEqual
-            | Self::Greater
-            | Self::GreaterOrEqual => 5,
+            Self::Equal | Self::NotEqual | Self::Less | Self::LessOrEqual | Self::Greater | Self::GreaterOrEqual => 5,
             Self::Flatten => 9,
             Self::Star => 20,
             Self::Filter => 21,

@@ -1,7 +1,5 @@
 //! Tokens to a tree, by binding powers.
 
-use serde_json::Value;
-
 use super::lexer::{Token, tokens};
 use super::tree::{Comparator, Kind, Node, Projection, Slice};
 use super::{MAX_DEPTH, MAX_TEXT, SyntaxError};
@@ -16,7 +14,12 @@ pub(in crate::core::expr) fn parse(text: &str) -> Result<Node, SyntaxError> {
     if text.trim().is_empty() {
         return Err(SyntaxError::at(text, 0, "the expression is empty"));
     }
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0 };
+    let mut parser = Parser {
+        text,
+        tokens: tokens(text)?,
+        at: 0,
+        depth: 0,
+    };
     let tree = parser.expression(0)?;
     match parser.peek() {
         Token::End => Ok(tree),
@@ -67,7 +70,11 @@ impl Parser<'_> {
 
     fn node(&self, kind: Kind) -> Result<Node, SyntaxError> {
         let node = Node::new(kind);
-        if node.depth > MAX_DEPTH { Err(self.too_deep()) } else { Ok(node) }
+        if node.depth > MAX_DEPTH {
+            Err(self.too_deep())
+        } else {
+            Ok(node)
+        }
     }
 
     fn too_deep(&self) -> SyntaxError {
@@ -95,7 +102,9 @@ impl Parser<'_> {
         match self.peek() {
             Token::Identifier(_) | Token::Quoted(_) => self.name(),
             Token::Literal(_) => {
-                let Token::Literal(value) = self.next() else { unreachable!("peeked") };
+                let Token::Literal(value) = self.next() else {
+                    unreachable!("peeked")
+                };
                 self.node(Kind::Literal(value))
             }
             Token::Current => {
@@ -151,8 +160,14 @@ impl Parser<'_> {
         match self.peek() {
             Token::Quoted(_) if calls => Err(self.error("a function name is written without quotes")),
             Token::Identifier(_) | Token::Quoted(_) => {
-                let (Token::Identifier(name) | Token::Quoted(name)) = self.next() else { unreachable!("peeked") };
-                if calls { self.call(name) } else { self.node(Kind::Field(name)) }
+                let (Token::Identifier(name) | Token::Quoted(name)) = self.next() else {
+                    unreachable!("peeked")
+                };
+                if calls {
+                    self.call(name)
+                } else {
+                    self.node(Kind::Field(name))
+                }
             }
             _ => Err(self.unexpected("a name")),
         }
@@ -253,7 +268,11 @@ impl Parser<'_> {
     }
 
     fn project(&self, source: Node, projection: Projection, each: Node) -> Result<Node, SyntaxError> {
-        self.node(Kind::Project { source: Box::new(source), projection, each: Box::new(each) })
+        self.node(Kind::Project {
+            source: Box::new(source),
+            projection,
+            each: Box::new(each),
+        })
     }
 
     /// What a projection does with each element: everything up to a token that binds less than a projection.
@@ -331,7 +350,9 @@ impl Parser<'_> {
             if !matches!(self.peek(), Token::Identifier(_) | Token::Quoted(_)) {
                 return Err(self.unexpected("a key"));
             }
-            let (Token::Identifier(key) | Token::Quoted(key)) = self.next() else { unreachable!("peeked") };
+            let (Token::Identifier(key) | Token::Quoted(key)) = self.next() else {
+                unreachable!("peeked")
+            };
             self.expect(&Token::Colon)?;
             members.push((key, self.expression(0)?));
             if self.comma_or(&Token::CloseBrace)? {
