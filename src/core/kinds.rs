@@ -37,6 +37,16 @@ pub fn by_plural(group: &str, plural: &str) -> Option<&'static BuiltinKind> {
     BUILTIN.iter().find(|row| row.plural == plural && row.group == group)
 }
 
+/// Every row.
+pub fn all() -> impl Iterator<Item = &'static BuiltinKind> {
+    BUILTIN.iter()
+}
+
+/// Whether all kinds of a group are in this table, so that any other is a mistake.
+pub fn is_closed_group(group: &str) -> bool {
+    group != "kyverno.io" && BUILTIN.iter().any(|row| row.group == group)
+}
+
 /// The plural that the API convention gives a kind of which nothing else is known.
 pub fn guess_plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
