@@ -11,6 +11,7 @@
 //! | `filter` | what match and exclude must and must not say |
 //! | `context` | context entries |
 //! | `targets` | `generate`, `foreach` |
+//! | `slips` | common mistakes, mended or explained |
 //! | `scope` | namespaces of targets and sources |
 //! | `variables` | names used in expressions |
 //! | `immutable` | old and new version of a policy |
@@ -21,6 +22,7 @@ mod immutable;
 mod policy;
 mod rule;
 mod scope;
+mod slips;
 mod targets;
 mod variables;
 
@@ -28,16 +30,26 @@ use serde_json::Value;
 
 use super::Findings;
 use crate::core::generate::Policy;
+use crate::core::kinds::{self, Scope};
+use crate::core::resource::{Gvk, text_at};
 
 pub use immutable::{Change, compare};
 
-/// The API versions that are read.
-pub(super) const VERSIONS: [&str; 2] = ["kyverno.io/v1", "kyverno.io/v2beta1"];
-pub(super) const KINDS: [&str; 2] = ["ClusterPolicy", "Policy"];
+/// Whether a document is one of the policies that are read here.
+pub fn serves(document: &Value) -> bool {
+    matches!(text_at(document, &["apiVersion"]), "kyverno.io/v1" | "kyverno.io/v2beta1")
+        && matches!(text_at(document, &["kind"]), "ClusterPolicy" | "Policy")
+}
 
-/// Compiles a policy. Without errors the policy is there; with them it is not, and nothing of it must run.
+/// Compiles a policy, knowing the built-in kinds. Without errors the policy is there; with them it is not, and nothing of it
+/// must run.
 pub fn policy(document: &Value) -> (Option<Policy>, Findings) {
+    policy_among(document, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope))
+}
+
+/// Compiles a policy for a cluster whose kinds are known.
+pub fn policy_among(document: &Value, kinds: &dyn Fn(&Gvk) -> Option<Scope>) -> (Option<Policy>, Findings) {
     let mut findings = Findings::default();
-    let policy = policy::compile(document, &mut findings);
+    let policy = policy::compile(document, kinds, &mut findings);
     (policy.filter(|_| findings.errors.is_empty()), findings)
 }

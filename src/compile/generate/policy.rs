@@ -9,14 +9,20 @@ use super::rule::{self, Surroundings};
 use crate::compile::Findings;
 use crate::compile::reader::{Node, Object};
 use crate::core::generate::{Apply, Policy, PolicyKey, Webhook};
+use crate::core::kinds::Scope;
 use crate::core::problem::{FieldPath, Reason};
+use crate::core::resource::Gvk;
 
 /// The longest text that fits into a label.
 const LABEL_LENGTH: usize = 63;
 const PRUNE: &str = "writ.dev/prune";
 const AUTOGEN: &str = "pod-policies.kyverno.io/autogen-controllers";
 
-pub(super) fn compile(document: &Value, findings: &mut Findings) -> Option<Policy> {
+pub(super) fn compile(
+    document: &Value,
+    kinds: &dyn Fn(&Gvk) -> Option<Scope>,
+    findings: &mut Findings,
+) -> Option<Policy> {
     let root = Node::new(Some(document), FieldPath::root()).object(findings);
     let (kind, metadata, spec) = (root.get("kind"), root.get("metadata"), root.get("spec"));
     let version = root.get("apiVersion").text(findings).unwrap_or_default().into_owned();
@@ -56,6 +62,7 @@ pub(super) fn compile(document: &Value, findings: &mut Findings) -> Option<Polic
         background,
         generate_existing,
         strict_preconditions: version == "kyverno.io/v2beta1",
+        kinds,
     };
     let nodes = rules_node.list(findings);
     if nodes.is_empty() {

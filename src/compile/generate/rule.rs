@@ -10,7 +10,7 @@ use crate::core::condition::{Conditions, Form};
 use crate::core::expr::Template;
 use crate::core::generate::{PolicyKey, Rule, context::Entry};
 use crate::core::kinds::Scope;
-use crate::core::problem::{Problem, Reason};
+use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::resource::Gvk;
 
 /// What a rule has to know of the policy around it.
@@ -52,7 +52,8 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
     let rule = node.object(findings);
     rule.get("name");
     rule.get("reportProperties");
-    let (r#match, exclude) = (rule.get("match"), rule.get("exclude"));
+    rule.get("match");
+    rule.get("exclude");
     let (entries, conditions, generate) = (rule.get("context"), rule.get("preconditions"), rule.get("generate"));
     let skip_background_requests = flag(&rule.get("skipBackgroundRequests"), findings).unwrap_or(true);
     let cel = rule.get("celPreconditions");
@@ -61,12 +62,12 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
     }
     rule.refuse_unknown(findings);
 
-    let matching = filter::compile(&r#match, &exclude, &generate, around, findings);
+    let matching = filter::compile(node, around, findings);
     let context = context::compile(&entries, around, findings);
     let form = if around.strict_preconditions { Form::Foreach } else { Form::Rule };
     let preconditions = compile_conditions(&conditions, form, findings);
     let made = targets::compile(&generate, around, findings);
-    let usage = variables::check(node, &context, around, findings);
+    let usage = variables::check(node, around, findings);
 
     Some(Rule {
         policy: around.policy.clone(),
@@ -102,25 +103,24 @@ pub(super) fn compile_conditions(node: &Node<'_>, form: Form, findings: &mut Fin
     let mut problems = Vec::new();
     let conditions = Conditions::parse(node.value().unwrap_or(&Value::Null), form, &node.path, &mut problems);
     findings.take(problems);
-    conditions?.try_map(|operand, place| {
-        let path = place.iter().fold(node.path.clone(), |path, step| path.step(step.clone()));
-        compile_template(operand, &path, findings)
-    })
+    let conditions = conditions?;
+    let mut sound = true;
+    for (block, index, condition) in conditions.iter() {
+        let list = if block.is_empty() { node.path.clone() } else { node.path.field(block) };
+        for (name, operand) in [("key", &condition.key), ("value", &condition.value)] {
+            sound &= compile_template(operand, &list.index(index).field(name), findings).is_some();
+        }
+    }
+    sound.then(|| conditions.map(&mut Template::compile))
 }
 
 /// A document with `{{ }}` in it; a broken expression is a finding at its own field.
-pub(super) fn compile_template(
-    document: &Value,
-    path: &crate::core::problem::FieldPath,
-    findings: &mut Findings,
-) -> Option<Template> {
-    match Template::compile(document) {
-        Ok(template) => Some(template),
-        Err(error) => {
-            findings.refuse(path, Reason::Format, error.to_string());
-            None
-        }
+pub(super) fn compile_template(document: &Value, path: &FieldPath, findings: &mut Findings) -> Option<Template> {
+    let template = Template::compile(document);
+    for problem in template.problems() {
+        findings.refuse(&path.below_pointer(problem.path()), Reason::Format, problem.to_string());
     }
+    template.problems().is_empty().then_some(template)
 }
 
 /// The context of a rule, absent if something in it is wrong.
