@@ -1,5 +1,8 @@
 //! The engine. Values in, values out: it never reads a file, a clock, an environment or a network.
 
+pub mod condition;
 pub mod expr;
+pub mod matching;
 pub mod problem;
 pub mod scalar;
+pub mod selector;
