@@ -21,6 +21,7 @@ mod go_regex;
 mod runtime;
 mod scope;
 mod syntax;
+pub mod template;
 
 mod text;
 
@@ -34,6 +35,7 @@ pub use functions::Function;
 pub use runtime::{Limits, Runtime};
 pub use scope::Scope;
 pub use syntax::SyntaxError;
+pub use template::{Template, TemplateError};
 
 /// A compiled expression: immutable, cheap to clone, shared between threads. Compile once, evaluate often.
 #[derive(Clone, Debug)]
@@ -95,3 +97,6 @@ pub(crate) fn shorten(text: &str) -> std::borrow::Cow<'_, str> {
         None => text.into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,6 +61,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
+/// What a match with its groups costs.
+const MATCH_STEPS: usize = 10;
+
 fn regex_match<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let regex = arguments.regex()?;
     Ok(Datum::Bool(regex.is_match(&arguments.printed(1)?)))
@@ -92,7 +95,7 @@ fn replaced<'a>(
         result.push_str(&text[rest..whole.start()]);
         replace(&captures, &mut result);
         rest = whole.end();
-        arguments.runtime.step(1)?;
+        arguments.runtime.step(MATCH_STEPS)?;
         arguments.runtime.produce(result.len() - before)?;
     }
     arguments.runtime.produce(text.len() - rest)?;
