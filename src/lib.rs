@@ -6,4 +6,6 @@
 //! |---|---|
 //! | [`core`] | the engine: values in, values out; no I/O, no clock |
 
+pub mod api;
+pub mod compile;
 pub mod core;

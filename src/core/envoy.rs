@@ -4,12 +4,12 @@
 //! spelling for everything that means the same. What is done with it afterwards (merging, patching, matching) stands on
 //! [`schema`]. This room knows neither policies nor YAML.
 
+pub mod modification;
 pub mod schema;
 
 mod constraints;
 mod decode;
 mod instant;
-mod nearest;
 mod path;
 mod rules;
 mod scalars;

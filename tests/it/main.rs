@@ -1,1 +1,5 @@
 //! One binary for everything that needs nothing but this checkout.
+
+mod envoy;
+mod layers;
+mod proxy_template;

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::constraints;
 use super::instant::{normalise_timestamp, read_duration, write_duration};
-use super::nearest::nearest;
+use crate::core::nearest::nearest;
 use super::path::Place;
 use super::scalars::{self, shown};
 use super::schema::{Field, Form, Kind, Label, Message, Schema};
@@ -441,6 +441,11 @@ fn short(full_name: &str) -> &str {
 }
 
 impl MessageType {
+    /// The message's own name, without its package.
+    pub fn name(self) -> &'static str {
+        short(self.full_name())
+    }
+
     pub fn full_name(self) -> &'static str {
         match self {
             Self::Cluster => "envoy.config.cluster.v3.Cluster",

@@ -20,7 +20,7 @@ impl Place<'_> {
         }
         steps.iter().rev().fold(FieldPath::root(), |path, step| match step {
             Self::Root => path,
-            Self::Field(_, name) => path.field(*name),
+            Self::Field(_, name) => path.field((*name).to_owned()),
             Self::Index(_, index) => path.index(*index),
             Self::Key(_, key) => path.key(*key),
         })

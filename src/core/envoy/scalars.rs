@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_PAD_INDIFFERENT, URL_SAFE_PAD_INDIFFERENT};
 use serde_json::{Number, Value};
 
-use super::nearest::nearest;
+use crate::core::nearest::nearest;
 use super::schema::{Enum, Scalar};
 
 /// The canonical form of a scalar.

@@ -1,13 +1,14 @@
 //! The known word that a misspelt one probably meant.
 
 /// The candidate that is fewest edits away, if it is near enough to be a likely slip; the first of several.
-pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = plain(word);
     if letters.len() > LONGEST {
         return None;
     }
     let allowed = (letters.len() / 3).clamp(1, 4);
     candidates
+        .into_iter()
         .map(|candidate| (distance(&letters, &plain(candidate)), candidate))
         .filter(|(edits, _)| *edits <= allowed)
         .min_by_key(|(edits, _)| *edits)
