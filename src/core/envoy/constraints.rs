@@ -362,7 +362,8 @@ impl Bound {
 
 fn is_header_name(text: &str, grammar: Grammar) -> bool {
     match grammar {
-        Grammar::Loose => !text.is_empty() && is_header_value(text, grammar),
+        // Empty as well: where a name is needed, another rule says so.
+        Grammar::Loose => is_header_value(text, grammar),
         Grammar::Strict => {
             let name = text.strip_prefix(':').unwrap_or(text);
             // A comma is no token of RFC 7230, but the rule's own expression has the range from + to the full stop.

@@ -142,7 +142,7 @@ fn header_grammars() {
         ("x-a", true, true),
         (":path", true, true),
         (":", false, true),
-        ("", false, false),
+        ("", false, true),
         ("a b", false, true),
         ("é", false, true),
         ("a\rb", false, false),
