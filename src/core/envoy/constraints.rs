@@ -32,11 +32,21 @@ fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'
         check_field(field, object.get(field.json), &here)?;
     }
     for (index, oneof) in (0..).zip(&message.oneofs).filter(|(_, oneof)| oneof.required) {
-        let mut members = message.fields.iter().filter(|field| field.label == Label::Member(index));
+        let mut members = message
+            .fields
+            .iter()
+            .filter(|field| field.label == Label::Member(index));
         if !members.any(|field| object.contains_key(field.json)) {
-            let names: Vec<&str> =
-                message.fields.iter().filter(|field| field.label == Label::Member(index)).map(|field| field.json).collect();
-            return Err(broken(place, format!("needs one of {} ({})", names.join(", "), oneof.name)));
+            let names: Vec<&str> = message
+                .fields
+                .iter()
+                .filter(|field| field.label == Label::Member(index))
+                .map(|field| field.json)
+                .collect();
+            return Err(broken(
+                place,
+                format!("needs one of {} ({})", names.join(", "), oneof.name),
+            ));
         }
     }
     for (key, value) in object {
@@ -61,7 +71,9 @@ fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'
 }
 
 fn check_inner(message: &Message, value: &Value, place: &Place<'_>) -> Result<(), DecodeError> {
-    value.as_object().map_or(Ok(()), |object| check_message(message, object, place))
+    value
+        .as_object()
+        .map_or(Ok(()), |object| check_message(message, object, place))
 }
 
 /// The message of a field's values, if it has fields that rules can be on.
@@ -194,7 +206,11 @@ impl<'a> Subject<'a> {
             Kind::Scalar(Scalar::Float | Scalar::Double) => scalars::read_float(value).map(Self::Float),
             Kind::Scalar(_) => scalars::read_whole(value).map(Self::Int),
             Kind::Enum(id) => match value.as_str() {
-                Some(name) => Schema::get().enumeration(id).number(name).map(i128::from).map(Self::Int),
+                Some(name) => Schema::get()
+                    .enumeration(id)
+                    .number(name)
+                    .map(i128::from)
+                    .map(Self::Int),
                 None => scalars::read_whole(value).map(Self::Int),
             },
             Kind::Message(id) => {
@@ -225,52 +241,62 @@ impl<'a> Subject<'a> {
         let shown = || scalars::shown(value);
         let reason = |holds: bool, reason: &dyn Fn() -> String| (!holds).then(reason);
         match rule {
-            Rule::Const(wanted) => {
-                reason(self.equals(wanted), &|| format!("is {} and must be {}", shown(), spelled(wanted, kind)))
-            }
+            Rule::Const(wanted) => reason(self.equals(wanted), &|| {
+                format!("is {} and must be {}", shown(), spelled(wanted, kind))
+            }),
             Rule::In(allowed) => reason(allowed.iter().any(|one| self.equals(one)), &|| {
                 let allowed: Vec<String> = allowed.iter().map(|one| spelled(one, kind)).collect();
                 format!("is {} and must be one of {}", shown(), allowed.join(", "))
             }),
-            Rule::NotIn(refused) => {
-                reason(!refused.iter().any(|one| self.equals(one)), &|| format!("{} is not permitted", shown()))
-            }
+            Rule::NotIn(refused) => reason(!refused.iter().any(|one| self.equals(one)), &|| {
+                format!("{} is not permitted", shown())
+            }),
             Rule::Bound(bound, limit) => reason(self.within(*bound, limit), &|| {
                 format!("is {} and must be {} {}", shown(), bound.words(), spelled(limit, kind))
             }),
             Rule::DefinedOnly => {
                 let Kind::Enum(id) = kind else { return None };
                 let Self::Int(number) = self else { return None };
-                let known = i32::try_from(*number).is_ok_and(|number| Schema::get().enumeration(id).name_of(number).is_some());
+                let known =
+                    i32::try_from(*number).is_ok_and(|number| Schema::get().enumeration(id).name_of(number).is_some());
                 reason(known, &|| format!("{number} is no value of this enum"))
             }
             Rule::MinLen(1) => reason(self.length()? >= 1, &|| "may not be empty".to_owned()),
             Rule::MinLen(least) => {
                 let length = self.length()?;
-                reason(length >= *least, &|| format!("has {length} characters and needs at least {least}"))
+                reason(length >= *least, &|| {
+                    format!("has {length} characters and needs at least {least}")
+                })
             }
             Rule::MaxLen(most) => {
                 let length = self.length()?;
-                reason(length <= *most, &|| format!("has {length} characters and may have at most {most}"))
+                reason(length <= *most, &|| {
+                    format!("has {length} characters and may have at most {most}")
+                })
             }
             Rule::MaxBytes(most) => {
                 let length = self.text()?.len();
-                reason(length <= *most, &|| format!("has {length} bytes and may have at most {most}"))
+                reason(length <= *most, &|| {
+                    format!("has {length} bytes and may have at most {most}")
+                })
             }
-            Rule::Pattern(pattern) => {
-                reason(pattern.matches(self.text()?), &|| format!("{} does not match {}", shown(), pattern.source))
-            }
-            Rule::Prefix(prefix) => {
-                reason(self.text()?.starts_with(prefix), &|| format!("{} must start with {prefix}", shown()))
-            }
-            Rule::Suffix(suffix) => {
-                reason(self.text()?.ends_with(suffix), &|| format!("{} must end with {suffix}", shown()))
-            }
-            Rule::HeaderName(grammar) => {
-                reason(is_header_name(self.text()?, *grammar), &|| format!("{} is not a header name", shown()))
-            }
+            Rule::Pattern(pattern) => reason(pattern.matches(self.text()?), &|| {
+                format!("{} does not match {}", shown(), pattern.source)
+            }),
+            Rule::Prefix(prefix) => reason(self.text()?.starts_with(prefix), &|| {
+                format!("{} must start with {prefix}", shown())
+            }),
+            Rule::Suffix(suffix) => reason(self.text()?.ends_with(suffix), &|| {
+                format!("{} must end with {suffix}", shown())
+            }),
+            Rule::HeaderName(grammar) => reason(is_header_name(self.text()?, *grammar), &|| {
+                format!("{} is not a header name", shown())
+            }),
             Rule::HeaderValue(grammar) => reason(is_header_value(self.text()?, *grammar), &|| {
-                format!("{} is not a header value; control characters are not permitted", shown())
+                format!(
+                    "{} is not a header value; control characters are not permitted",
+                    shown()
+                )
             }),
             // About presence, or about lists and maps: seen to by the callers.
             Rule::Required | Rule::Skip | Rule::IgnoreEmpty | Rule::Unique => None,
@@ -291,7 +317,10 @@ impl<'a> Subject<'a> {
     }
 
     fn compare(&self, literal: &Literal) -> Option<Ordering> {
-        #[expect(clippy::cast_precision_loss, reason = "bounds of floating-point fields are small numbers")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "bounds of floating-point fields are small numbers"
+        )]
         match (self, literal) {
             (Self::Bool(a), Literal::Bool(b)) => Some(a.cmp(b)),
             (Self::Int(a), Literal::Int(b)) => Some(a.cmp(b)),
@@ -308,7 +337,9 @@ impl<'a> Subject<'a> {
     }
 
     fn within(&self, bound: Bound, limit: &Literal) -> bool {
-        let Some(order) = self.compare(limit) else { return matches!(self, Self::Other) };
+        let Some(order) = self.compare(limit) else {
+            return matches!(self, Self::Other);
+        };
         match bound {
             Bound::Lt => order.is_lt(),
             Bound::Lte => order.is_le(),
@@ -331,7 +362,8 @@ impl Bound {
 
 fn is_header_name(text: &str, grammar: Grammar) -> bool {
     match grammar {
-        Grammar::Loose => !text.is_empty() && is_header_value(text, grammar),
+        // Empty as well: where a name is needed, another rule says so.
+        Grammar::Loose => is_header_value(text, grammar),
         Grammar::Strict => {
             let name = text.strip_prefix(':').unwrap_or(text);
             // A comma is no token of RFC 7230, but the rule's own expression has the range from + to the full stop.
@@ -352,9 +384,13 @@ fn is_header_value(text: &str, grammar: Grammar) -> bool {
 fn spelled(literal: &Literal, kind: Kind) -> String {
     let schema = Schema::get();
     match (literal, kind) {
-        (Literal::Int(nanos), Kind::Message(id)) if schema.message_at(id).form == Form::Duration => write_duration(*nanos),
+        (Literal::Int(nanos), Kind::Message(id)) if schema.message_at(id).form == Form::Duration => {
+            write_duration(*nanos)
+        }
         (Literal::Int(number), Kind::Enum(id)) => {
-            let name = i32::try_from(*number).ok().and_then(|number| schema.enumeration(id).name_of(number));
+            let name = i32::try_from(*number)
+                .ok()
+                .and_then(|number| schema.enumeration(id).name_of(number));
             name.map_or_else(|| number.to_string(), str::to_owned)
         }
         (Literal::Int(number), _) => number.to_string(),
@@ -365,7 +401,10 @@ fn spelled(literal: &Literal, kind: Kind) -> String {
 }
 
 fn broken(place: &Place<'_>, reason: String) -> DecodeError {
-    DecodeError::Constraint { path: place.path(), reason }
+    DecodeError::Constraint {
+        path: place.path(),
+        reason,
+    }
 }
 
 #[cfg(test)]

@@ -57,7 +57,9 @@ fn unit(text: &str) -> Option<(i128, &str)> {
         ("m", 60 * SECOND),
         ("h", 3600 * SECOND),
     ];
-    UNITS.iter().find_map(|(name, nanos)| Some((*nanos, text.strip_prefix(name)?)))
+    UNITS
+        .iter()
+        .find_map(|(name, nanos)| Some((*nanos, text.strip_prefix(name)?)))
 }
 
 /// Seconds with 0, 3, 6 or 9 digits: `1.500s`.
@@ -84,8 +86,8 @@ pub(super) fn normalise_timestamp(text: &str) -> Option<String> {
 fn fraction(nanos: u128) -> String {
     match nanos {
         0 => String::new(),
-        _ if nanos % 1_000_000 == 0 => format!(".{:03}", nanos / 1_000_000),
-        _ if nanos % 1_000 == 0 => format!(".{:06}", nanos / 1_000),
+        _ if nanos.is_multiple_of(1_000_000) => format!(".{:03}", nanos / 1_000_000),
+        _ if nanos.is_multiple_of(1_000) => format!(".{:06}", nanos / 1_000),
         _ => format!(".{nanos:09}"),
     }
 }
@@ -122,7 +124,21 @@ mod tests {
 
     #[test]
     fn what_is_no_duration() {
-        for text in ["", "5", "s", "-", ".s", "1d", "1S", "1e3s", " 5s", "5s ", "1s-1s", "315576000001s", "99999999999999999999h"] {
+        for text in [
+            "",
+            "5",
+            "s",
+            "-",
+            ".s",
+            "1d",
+            "1S",
+            "1e3s",
+            " 5s",
+            "5s ",
+            "1s-1s",
+            "315576000001s",
+            "99999999999999999999h",
+        ] {
             check_duration(text, None);
         }
     }
