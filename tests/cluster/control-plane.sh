@@ -2,12 +2,10 @@
 # The caller sets `dir` (made by own_folder), `port` (by claim_ports) and `bin`, the folder of the programs.
 # shellcheck shell=bash
 
-start_control_plane() { # address to listen on, further flags of the API server...
-  local address=$1 etcd=http://127.0.0.1:$port peer=http://127.0.0.1:$((port + 1))
-  shift
+# Certificates and kubeconfigs for a control plane at an address.
+prepare_control_plane() { # address
   require openssl openssl
-  server=https://$address:$((port + 2))
-  kubectl=("$bin/kubectl" --kubeconfig "$dir/admin.kubeconfig" --request-timeout=5s)
+  server=https://$1:$((port + 2))
   mkdir -p "$dir/certs"
   cat >"$dir/ports" <<END
 apiserver=$((port + 2))
@@ -16,20 +14,24 @@ admin=$((port + 11))
 second_webhook=$((port + 12))
 second_admin=$((port + 13))
 END
+  authority ca
+  leaf apiserver /CN=kube-apiserver extendedKeyUsage=serverAuth \
+    "subjectAltName=IP:127.0.0.1,IP:10.96.0.1,IP:$1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
+  client admin /O=system:masters/CN=admin
+  client controller-manager /CN=system:kube-controller-manager
+  key service-accounts
+  openssl pkey -in "$dir/certs/service-accounts.key" -pubout -out "$dir/certs/service-accounts.pub"
+}
+
+start_control_plane() { # address, further flags of the API server...
+  local address=$1 etcd=http://127.0.0.1:$port peer=http://127.0.0.1:$((port + 1))
+  shift
+  kubectl=("$bin/kubectl" --kubeconfig "$dir/admin.kubeconfig" --request-timeout=5s)
 
   # etcd without fsync: a test cluster that lives for minutes has nothing to lose in a power cut.
   start etcd "$bin/etcd" --data-dir "$dir/etcd" --unsafe-no-fsync --logger=zap --log-level=warn \
     --name=writ --initial-cluster="writ=$peer" --initial-advertise-peer-urls="$peer" --listen-peer-urls="$peer" \
     --listen-client-urls="$etcd" --advertise-client-urls="$etcd"
-
-  authority ca
-  leaf apiserver /CN=kube-apiserver extendedKeyUsage=serverAuth \
-    "subjectAltName=IP:127.0.0.1,IP:10.96.0.1,IP:$address,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
-  client admin /O=system:masters/CN=admin
-  client controller-manager /CN=system:kube-controller-manager
-  key service-accounts
-  openssl pkey -in "$dir/certs/service-accounts.key" -pubout -out "$dir/certs/service-accounts.pub"
-
   start kube-apiserver "$bin/kube-apiserver" --etcd-servers="$etcd" \
     --bind-address="$address" --advertise-address="$address" --secure-port=$((port + 2)) \
     --tls-cert-file="$dir/certs/apiserver.crt" --tls-private-key-file="$dir/certs/apiserver.key" \
@@ -44,8 +46,12 @@ END
     --use-service-account-credentials=true --leader-elect=false --profiling=false \
     --bind-address=127.0.0.1 --secure-port=$((port + 3)) --cert-dir="$dir/certs/controller-manager"
   await 60 "the controller manager" "${kubectl[@]}" --namespace=default get serviceaccount default
-  # The name that others look for appears last: whoever finds it finds a cluster that answers.
+}
+
+# The name that others look for appears last: whoever finds it finds a cluster that answers.
+announce() {
   cp -p "$dir/admin.kubeconfig" "$dir/kubeconfig"
+  echo "ready $dir/kubeconfig"
 }
 
 # At once and without ceremony: nothing of it is kept.

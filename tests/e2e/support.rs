@@ -26,18 +26,21 @@
 //! | variable | effect |
 //! |---|---|
 //! | `WRIT_SKIP_CLUSTER=1` | all of these tests are skipped, and say so |
-//! | `WRIT_TEST_KUBECONFIG=FILE` | [`cluster`] and [`with_writ`] use that cluster (its Writ runs as a Deployment); tests with a control plane of their own go on starting one |
+//! | `WRIT_TEST_NODE=1` | [`node`] is a cluster with real pods (`make e2e`); without it those tests are skipped, and say so |
+//! | `WRIT_TEST_KUBECONFIG=FILE` | [`cluster`], [`with_writ`] and [`node`] use that cluster (its Writ runs as a Deployment); tests with a control plane of their own go on starting one |
 //! | `KUBEBUILDER_ASSETS=FOLDER` | the programs are taken from there instead of built |
 //! | `WRIT_KEEP_LOGS=FOLDER` | the logs of all programs are kept there |
 
 mod cluster;
 mod control_plane;
+mod node;
 mod process;
 mod wait;
 mod writ;
 
-pub(crate) use cluster::{Cluster, Namespace, cluster, with_writ};
+pub(crate) use cluster::{Cluster, Kubectl, Namespace, cluster, with_writ};
 pub(crate) use control_plane::ControlPlane;
+pub(crate) use node::node;
 pub(crate) use wait::{eventually, unique};
 pub(crate) use writ::Writ;
 
@@ -54,17 +57,22 @@ fn script(name: &str) -> PathBuf {
     root().join("tests/cluster").join(name)
 }
 
-/// Whether the run leaves the cluster tests out. Says so past the capture of the test harness: a skipped test must not look
-/// like one that passed.
+/// Whether the run leaves the cluster tests out.
 pub(crate) fn skipped() -> bool {
-    let skip = std::env::var_os("WRIT_SKIP_CLUSTER").is_some_and(|value| !value.is_empty() && value != "0");
-    if skip {
-        let thread = std::thread::current();
-        let test = thread.name().unwrap_or("a test");
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED {test}: WRIT_SKIP_CLUSTER is set, no cluster was started"
-        );
+    let skipped = std::env::var_os("WRIT_SKIP_CLUSTER").is_some_and(|value| !value.is_empty() && value != "0");
+    if skipped {
+        skip("WRIT_SKIP_CLUSTER is set");
     }
-    skip
+    skipped
+}
+
+/// Says that the running test does nothing, past the capture of the test harness: a skipped test must not look like one that
+/// passed.
+fn skip(because: &str) {
+    let thread = std::thread::current();
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED {}: {because}",
+        thread.name().unwrap_or("a test")
+    );
 }

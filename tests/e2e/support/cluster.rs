@@ -61,7 +61,7 @@ impl Cluster {
         }
     }
 
-    fn other(kubeconfig: PathBuf) -> Self {
+    pub(super) fn other(kubeconfig: PathBuf) -> Self {
         Self {
             kubeconfig,
             kubectl: Path::new(&build()).join("kubectl"),
