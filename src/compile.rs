@@ -21,7 +21,11 @@ pub fn check(object: &Value) -> Option<Findings> {
     }
     let mut findings = Findings::default();
     if object.get("spec").is_none() {
-        findings.errors.push(Problem::new(&FieldPath::root().field("spec"), Reason::Required, "must be set"));
+        findings.errors.push(Problem::new(
+            &FieldPath::root().field("spec"),
+            Reason::Required,
+            "must be set",
+        ));
     }
     Some(findings)
 }

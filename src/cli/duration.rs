@@ -9,8 +9,9 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     {
         return Ok(Duration::from_secs(u64::from(days) * 24 * 60 * 60));
     }
-    let parsed: kube::core::Duration =
-        text.parse().map_err(|error| format!("{error}; write it like 90d, 1h30m, 45s or 250ms"))?;
+    let parsed: kube::core::Duration = text
+        .parse()
+        .map_err(|error| format!("{error}; write it like 90d, 1h30m, 45s or 250ms"))?;
     if parsed.is_negative() {
         return Err("must not be negative".to_owned());
     }

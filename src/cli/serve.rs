@@ -59,8 +59,8 @@ struct Ports {
     #[arg(long, env = "WRIT_LISTEN", default_value = "[::]:9443")]
     listen: SocketAddr,
     /// Where to answer /healthz, /readyz and /metrics (plain HTTP).
-    #[arg(long, env = "WRIT_STATUS_LISTEN", default_value = "[::]:9080")]
-    status_listen: SocketAddr,
+    #[arg(long, env = "WRIT_ADMIN_LISTEN", default_value = "[::]:9080")]
+    admin_listen: SocketAddr,
 }
 
 #[derive(Debug, Args)]
@@ -112,9 +112,14 @@ struct ClusterArgs {
     /// The Service that webhook configurations call.
     #[arg(long, env = "WRIT_SERVICE", default_value = "writ")]
     service: String,
-    /// The labels of the webhook configurations whose caBundle to keep right.
-    #[arg(long, env = "WRIT_WEBHOOK_SELECTOR", default_value = "app.kubernetes.io/part-of=writ")]
-    webhook_selector: String,
+    /// The webhook configurations whose caBundle to keep right, separated by commas.
+    #[arg(
+        long,
+        env = "WRIT_WEBHOOK_CONFIGURATION",
+        default_value = "writ",
+        value_delimiter = ','
+    )]
+    webhook_configuration: Vec<String>,
 }
 
 #[derive(Debug, Args)]

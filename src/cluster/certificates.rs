@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use kube::core::PartialObjectMeta;
@@ -28,7 +28,7 @@ use tracing::{debug, info, warn};
 pub use issue::Unit;
 
 use super::ClusterError;
-use bundle::{Configuration, Target};
+use bundle::Target;
 use issue::UnitError;
 use rotation::{Step, next_step};
 use stored::{Renewal, Stored};
@@ -48,8 +48,8 @@ pub struct Settings {
     pub secret: String,
     /// The Service that webhook configurations call.
     pub service: String,
-    /// The labels of the webhook configurations to keep.
-    pub selector: String,
+    /// The webhook configurations to keep.
+    pub configurations: Vec<String>,
     pub lifetime: Duration,
     /// How long API servers and replicas get to see a change before the next one relies on it.
     pub grace: Duration,
@@ -90,22 +90,43 @@ pub enum KeeperError {
 
 impl Keeper {
     pub fn new(client: Client, settings: Settings) -> (Self, watch::Receiver<Report>) {
-        let Settings { namespace, service, selector, .. } = &settings;
+        let Settings {
+            namespace,
+            service,
+            configurations,
+            ..
+        } = &settings;
         let names = vec![
             format!("{service}.{namespace}.svc"),
             format!("{service}.{namespace}.svc.cluster.local"),
             "localhost".to_owned(),
         ];
-        let target =
-            Target { selector: selector.clone(), namespace: namespace.clone(), service: service.clone() };
-        let starting = Report { trouble: Some("no certificate yet".to_owned()), ..Report::default() };
+        let target = Target {
+            configurations: configurations.clone(),
+            namespace: namespace.clone(),
+            service: service.clone(),
+        };
+        let starting = Report {
+            trouble: Some("no certificate yet".to_owned()),
+            ..Report::default()
+        };
         let (report, receiver) = watch::channel(starting);
-        (Self { client, settings, names, target, known: None, report }, receiver)
+        (
+            Self {
+                client,
+                settings,
+                names,
+                target,
+                known: None,
+                report,
+            },
+            receiver,
+        )
     }
 
     /// Works until it is dropped.
     pub async fn run(mut self) {
-        let mut changes = self.changes().boxed();
+        let mut changes = self.changes();
         let mut failures = 0_u32;
         loop {
             let pause = match self.reconcile().await {
@@ -129,24 +150,20 @@ impl Keeper {
     }
 
     /// Whatever may have changed what this keeper looks at.
-    fn changes(&self) -> impl stream::Stream<Item = ()> + Send + 'static {
-        let Settings { namespace, secret, selector, .. } = &self.settings;
+    fn changes(&self) -> stream::SelectAll<stream::BoxStream<'static, ()>> {
+        let Settings { namespace, secret, .. } = &self.settings;
         let secrets = Api::namespaced(self.client.clone(), namespace);
-        let named = watcher::Config::default().fields(&format!("metadata.name={secret}"));
-        let labelled = watcher::Config::default().labels(selector);
-        stream::select_all([
-            touches::<Secret>("secrets", secrets, named),
-            touches::<ValidatingWebhookConfiguration>(
-                ValidatingWebhookConfiguration::RESOURCE,
-                Api::all(self.client.clone()),
-                labelled.clone(),
-            ),
-            touches::<MutatingWebhookConfiguration>(
-                MutatingWebhookConfiguration::RESOURCE,
-                Api::all(self.client.clone()),
-                labelled,
-            ),
-        ])
+        let mut changes = self.configuration_changes();
+        changes.push(touches::<Secret>("secrets", secret, secrets));
+        changes
+    }
+
+    fn configuration_changes(&self) -> stream::SelectAll<stream::BoxStream<'static, ()>> {
+        let watch = |name: &String| {
+            let api = Api::all(self.client.clone());
+            touches::<ValidatingWebhookConfiguration>("validatingwebhookconfigurations", name, api)
+        };
+        stream::select_all(self.settings.configurations.iter().map(watch))
     }
 
     /// Goes as many steps as can be gone now; gives how long there is nothing to do.
@@ -212,17 +229,47 @@ impl Keeper {
     fn advance(&self, step: Step, stored: Option<Stored>, now: Timestamp) -> Result<Stored, KeeperError> {
         let issue = || Unit::issue(&self.names, now, self.settings.lifetime);
         let next = match (step, stored) {
-            (Step::Announce, Some(Stored { current, .. })) => {
-                Stored { current, renewal: Renewal::Announced { next: issue()?, trusted_since: None } }
-            }
-            (Step::MarkTrusted, Some(Stored { current, renewal: Renewal::Announced { next, .. } })) => {
-                Stored { current, renewal: Renewal::Announced { next, trusted_since: Some(now) } }
-            }
-            (Step::Switch, Some(Stored { current, renewal: Renewal::Announced { next, .. } })) => {
-                Stored { current: next, renewal: Renewal::Switched { previous: current.authority, since: now } }
-            }
-            (Step::Retire, Some(Stored { current, .. })) => Stored { current, renewal: Renewal::None },
-            _ => Stored { current: issue()?, renewal: Renewal::None },
+            (Step::Announce, Some(Stored { current, .. })) => Stored {
+                current,
+                renewal: Renewal::Announced {
+                    next: issue()?,
+                    trusted_since: None,
+                },
+            },
+            (
+                Step::MarkTrusted,
+                Some(Stored {
+                    current,
+                    renewal: Renewal::Announced { next, .. },
+                }),
+            ) => Stored {
+                current,
+                renewal: Renewal::Announced {
+                    next,
+                    trusted_since: Some(now),
+                },
+            },
+            (
+                Step::Switch,
+                Some(Stored {
+                    current,
+                    renewal: Renewal::Announced { next, .. },
+                }),
+            ) => Stored {
+                current: next,
+                renewal: Renewal::Switched {
+                    previous: current.authority,
+                    since: now,
+                },
+            },
+            (Step::Retire, Some(Stored { current, .. })) => Stored {
+                current,
+                renewal: Renewal::None,
+            },
+            _ => Stored {
+                current: issue()?,
+                renewal: Renewal::None,
+            },
         };
         Ok(next)
     }
@@ -231,7 +278,10 @@ impl Keeper {
         let Settings { namespace, secret, .. } = &self.settings;
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let resource = format!("secrets/{namespace}/{secret}");
-        let params = PostParams { field_manager: Some("writ".to_owned()), ..PostParams::default() };
+        let params = PostParams {
+            field_manager: Some("writ".to_owned()),
+            ..PostParams::default()
+        };
         match found {
             None => {
                 call("create", &resource, api.create(&params, &stored.to_secret(secret))).await?;
@@ -249,9 +299,8 @@ impl Keeper {
         self.report.send_if_modified(|report| {
             let bundle = stored.bundle();
             let trouble = distrust.map(|error| format!("API servers may not trust the certificate: {error}"));
-            let same = report.unit.as_deref() == Some(&stored.current)
-                && report.bundle == bundle
-                && report.trouble == trouble;
+            let same =
+                report.unit.as_deref() == Some(&stored.current) && report.bundle == bundle && report.trouble == trouble;
             if report.unit.as_deref() != Some(&stored.current) {
                 report.unit = Some(Arc::new(stored.current.clone()));
             }
@@ -285,13 +334,16 @@ pub struct FixedBundle {
 
 impl FixedBundle {
     pub fn new(client: Client, settings: Settings, bundle: String) -> Self {
-        Self { keeper: Keeper::new(client, settings).0, bundle }
+        Self {
+            keeper: Keeper::new(client, settings).0,
+            bundle,
+        }
     }
 
     /// Works until it is dropped; tells after each look why API servers would not trust the pair.
     pub async fn run(self, told: impl Fn(Option<String>)) {
         let Self { keeper, bundle } = self;
-        let mut changes = keeper.changes().boxed();
+        let mut changes = keeper.configuration_changes();
         let mut failures = 0_u32;
         loop {
             let pause = match bundle::ensure(&keeper.client, &keeper.target, &bundle).await {
@@ -320,26 +372,22 @@ fn retry_pause(failures: u32) -> Duration {
     (FIRST_RETRY * (1 << failures.min(7))).min(LAST_RETRY)
 }
 
-/// A stream that says when objects of a kind may have changed; failures are told and retried for ever.
-fn touches<K>(
-    resource: &'static str,
-    api: Api<PartialObjectMeta<K>>,
-    config: watcher::Config,
-) -> stream::BoxStream<'static, ()>
+/// A stream that says when an object may have changed; failures are told and retried for ever.
+fn touches<K>(resource: &'static str, name: &str, api: Api<PartialObjectMeta<K>>) -> stream::BoxStream<'static, ()>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
 {
-    watcher(api, config)
+    let resource = format!("{resource}/{name}");
+    watcher(api, watcher::Config::default().fields(&format!("metadata.name={name}")))
         .default_backoff()
-        .filter_map(move |event| async move {
-            match event {
-                Ok(_) => Some(()),
-                Err(error) => {
-                    let error = ClusterError::of_watch(resource, &error);
-                    warn!(%error, "Watch interrupted");
-                    None
-                }
+        .filter_map(move |event| {
+            let told = event
+                .map(|_| ())
+                .map_err(|error| ClusterError::of_watch(&resource, &error));
+            if let Err(error) = &told {
+                warn!(%error, "Watch interrupted");
             }
+            std::future::ready(told.ok())
         })
         .boxed()
 }

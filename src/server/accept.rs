@@ -43,7 +43,10 @@ pub struct Bound {
 #[non_exhaustive]
 pub enum ServerError {
     #[error("cannot listen on {address}: {source}")]
-    Bind { address: SocketAddr, source: std::io::Error },
+    Bind {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
 }
 
 /// What all connections of one listener share.
@@ -161,7 +164,10 @@ async fn finish(mut connections: JoinSet<()>, time: Duration) {
         }
     };
     if timeout(time, all).await.is_err() {
-        warn!(connections = connections.len(), "Connections were still busy at the end of the drain, closing them");
+        warn!(
+            connections = connections.len(),
+            "Connections were still busy at the end of the drain, closing them"
+        );
         connections.shutdown().await;
     }
 }
@@ -208,7 +214,10 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         let shared = self.clone();
         let seat = match self.seats.try_acquire() {
             Ok(seat) => Some(seat),
-            Err(_) => timeout(self.limits.queue_time, self.seats.acquire()).await.ok().and_then(Result::ok),
+            Err(_) => timeout(self.limits.queue_time, self.seats.acquire())
+                .await
+                .ok()
+                .and_then(Result::ok),
         };
         let taken = if seat.is_some() { Seat::Taken } else { Seat::None };
         shared.speak(io, protocol, taken).await;
@@ -292,7 +301,9 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         };
         let closing = seat == Seat::None || self.drain.phase() != Phase::Serving;
         if closing && version <= Version::HTTP_11 {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.observer.observe(Event::RequestEnded);
         response.map(Full::new)
@@ -323,36 +334,52 @@ impl<H: Handler, O: Observer> Shared<H, O> {
             )),
             Err(BodyError::TooSlow) => Err(plain(
                 StatusCode::REQUEST_TIMEOUT,
-                format!("the body did not arrive within {} seconds", limits.body_time.as_secs_f32()),
+                format!(
+                    "the body did not arrive within {} seconds",
+                    limits.body_time.as_secs_f32()
+                ),
             )),
-            Err(BodyError::Broken(reason)) => {
-                Err(plain(StatusCode::BAD_REQUEST, format!("the body cannot be read: {reason}")))
-            }
+            Err(BodyError::Broken(reason)) => Err(plain(
+                StatusCode::BAD_REQUEST,
+                format!("the body cannot be read: {reason}"),
+            )),
         }
     }
 
     async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
-        match AssertUnwindSafe(async { self.handler.handle(request).await }).catch_unwind().await {
+        match AssertUnwindSafe(async { self.handler.handle(request).await })
+            .catch_unwind()
+            .await
+        {
             Ok(response) => response,
             Err(_panic) => {
                 error!("The handler of a request panicked");
                 self.observer.observe(Event::Panicked);
-                plain(StatusCode::INTERNAL_SERVER_ERROR, "this request met a fault in the program, see its log".to_owned())
+                plain(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "this request met a fault in the program, see its log".to_owned(),
+                )
             }
         }
     }
 }
 
 fn busy(what: &str, limit: usize) -> Response<Bytes> {
-    let mut response =
-        plain(StatusCode::SERVICE_UNAVAILABLE, format!("busy: the limit of {limit} {what} is reached, try again"));
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    let mut response = plain(
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("busy: the limit of {limit} {what} is reached, try again"),
+    );
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 
 fn plain(status: StatusCode, text: String) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(text + "\n"));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }

@@ -44,13 +44,18 @@ pub enum TlsError {
 impl Pair {
     /// Reads and checks a pair. Expiry is not checked here: whoever decides knows the time.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>().map_err(TlsError::Chain)?;
+        let chain = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(TlsError::Chain)?;
         let leaf = chain.first().ok_or(TlsError::NoCertificate)?;
         let (_, parsed) = X509Certificate::from_der(leaf).map_err(|error| TlsError::Leaf(error.to_string()))?;
         let expires = parsed.validity().not_after.timestamp();
         let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
         let key = CertifiedKey::from_der(chain, key, &provider()).map_err(TlsError::Mismatch)?;
-        Ok(Self { key: Arc::new(key), expires })
+        Ok(Self {
+            key: Arc::new(key),
+            expires,
+        })
     }
 
     /// When the leaf expires, in seconds since 1970.
@@ -74,10 +79,7 @@ impl ResolvesServerCert for Certificates {
 
 /// TLS 1.3 with 1.2 as the floor, HTTP/2 and HTTP/1.1. With `client_roots` (PEM), a client must show a certificate of one
 /// of those authorities.
-pub fn tls_config(
-    certificates: Arc<Certificates>,
-    client_roots: Option<&[u8]>,
-) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn tls_config(certificates: Arc<Certificates>, client_roots: Option<&[u8]>) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = provider();
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
@@ -104,7 +106,9 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| TlsError::ClientRoots(error.to_string()))?;
-        store.add(certificate).map_err(|error| TlsError::ClientRoots(error.to_string()))?;
+        store
+            .add(certificate)
+            .map_err(|error| TlsError::ClientRoots(error.to_string()))?;
     }
     Ok(store)
 }
@@ -130,7 +134,11 @@ mod tests {
         let (chain, key) = pem_pair();
         let (_, other) = pem_pair();
         assert!(Pair::from_pem(chain.as_bytes(), key.as_bytes()).is_ok());
-        let error = |chain: &str, key: &str| Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err().to_string();
+        let error = |chain: &str, key: &str| {
+            Pair::from_pem(chain.as_bytes(), key.as_bytes())
+                .unwrap_err()
+                .to_string()
+        };
         assert!(error(&chain, &other).starts_with("certificate and key do not fit together"));
         assert_eq!(error("", &key), "the certificate chain is empty");
         assert!(error(&chain, "").starts_with("the private key is not PEM"));

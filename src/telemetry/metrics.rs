@@ -90,7 +90,12 @@ impl Default for Metrics {
                 "Time from the whole request to its answer",
                 Histogram::new(buckets),
             ),
-            in_flight: register(&mut registry, "requests_in_flight", "Requests being read or answered", Gauge::default()),
+            in_flight: register(
+                &mut registry,
+                "requests_in_flight",
+                "Requests being read or answered",
+                Gauge::default(),
+            ),
             connections: register(&mut registry, "connections", "Open connections", Gauge::default()),
             handshake_failures: register(
                 &mut registry,

@@ -9,8 +9,8 @@ use tracing::{debug, info, info_span};
 use super::review::{self, Light, Operation, Status, Unreadable, Verdict};
 use super::validate::validate;
 
-/// The paths that API servers may call. The first is what existing webhook configurations of generate policies use.
-pub const PATHS: &[&str] = &["/policyvalidate", "/validate-kuma-io-v1alpha1"];
+/// The paths that API servers may call: `/validate` judges policies.
+pub const PATHS: &[&str] = &["/validate"];
 
 /// A response, and how the request ended.
 #[derive(Debug)]
@@ -36,7 +36,10 @@ pub fn handle(request: &hyper::Request<Bytes>) -> Answer {
     if request.method() != Method::POST {
         let message = format!("{} is not possible here, POST an AdmissionReview", request.method());
         let mut answer = refuse(Status::failure(405, "MethodNotAllowed", message));
-        answer.response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        answer
+            .response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("POST"));
         return answer;
     }
     if !is_json(request.headers().get(CONTENT_TYPE)) {
@@ -63,7 +66,10 @@ fn admit(body: &[u8]) -> Answer {
             span.record("uid", &*uid);
             info!(error = %reason, "Review not readable");
             let verdict = Verdict::deny(Status::failure(400, "BadRequest", reason));
-            return Answer { response: respond(StatusCode::OK, review::write(&uid, &verdict)), outcome: Outcome::Invalid };
+            return Answer {
+                response: respond(StatusCode::OK, review::write(&uid, &verdict)),
+                outcome: Outcome::Invalid,
+            };
         }
         Err(Unreadable::Body { reason }) => {
             info!(error = %reason, "Body not readable");
@@ -83,8 +89,15 @@ fn admit(body: &[u8]) -> Answer {
         Some(status) => info!(reason = status.message, "Denied"),
         None => debug!(warnings = verdict.warnings.len(), "Allowed"),
     }
-    let outcome = if verdict.allowed { Outcome::Allowed } else { Outcome::Denied };
-    Answer { response: respond(StatusCode::OK, review::write(&request.uid, &verdict)), outcome }
+    let outcome = if verdict.allowed {
+        Outcome::Allowed
+    } else {
+        Outcome::Denied
+    };
+    Answer {
+        response: respond(StatusCode::OK, review::write(&request.uid, &verdict)),
+        outcome,
+    }
 }
 
 fn name(operation: Operation) -> &'static str {
@@ -98,19 +111,26 @@ fn name(operation: Operation) -> &'static str {
 }
 
 fn is_json(content_type: Option<&HeaderValue>) -> bool {
-    let essence = content_type.and_then(|value| value.to_str().ok()).and_then(|text| text.split(';').next());
+    let essence = content_type
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
 fn refuse(status: Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_REQUEST);
     let body = serde_json::to_vec(&status).expect("strings and numbers always serialize");
-    Answer { response: respond(code, body), outcome: Outcome::Invalid }
+    Answer {
+        response: respond(code, body),
+        outcome: Outcome::Invalid,
+    }
 }
 
 fn respond(status: StatusCode, body: Vec<u8>) -> hyper::Response<Bytes> {
     let mut response = hyper::Response::new(Bytes::from(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

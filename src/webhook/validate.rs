@@ -29,8 +29,14 @@ pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
     let Some(object) = &request.object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
-    let Some(Findings { errors, warnings }) = compile::check(object) else { return Verdict::allow() };
-    let mut verdict = if errors.is_empty() { Verdict::allow() } else { Verdict::deny(invalid(request, &errors)) };
+    let Some(Findings { errors, warnings }) = compile::check(object) else {
+        return Verdict::allow();
+    };
+    let mut verdict = if errors.is_empty() {
+        Verdict::allow()
+    } else {
+        Verdict::deny(invalid(request, &errors))
+    };
     verdict.warnings = tell(&warnings);
     verdict
 }
@@ -55,7 +61,10 @@ fn invalid(request: &Request<'_, IgnoredAny>, errors: &[Problem]) -> Status {
         kind: request.kind.kind.to_string(),
         causes,
     };
-    Status { details: Some(details), ..Status::failure(422, "Invalid", message) }
+    Status {
+        details: Some(details),
+        ..Status::failure(422, "Invalid", message)
+    }
 }
 
 /// The nearest of the causes that Kubernetes knows.
@@ -114,6 +123,9 @@ mod tests {
 
         let many = tell(&vec![warning(&"x".repeat(200)); 100]);
         assert!(many.iter().map(|text| text.chars().count()).sum::<usize>() <= 4096);
-        assert_eq!(many.last().unwrap(), &format!("and {} more warnings", 100 - (many.len() - 1)));
+        assert_eq!(
+            many.last().unwrap(),
+            &format!("and {} more warnings", 100 - (many.len() - 1))
+        );
     }
 }

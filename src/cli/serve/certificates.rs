@@ -18,8 +18,15 @@ use crate::telemetry::{Condition, Metrics};
 
 /// The ways to a certificate.
 pub(super) enum Source {
-    Files { files: PairFiles, interval: Duration, bundle: Option<FixedBundle> },
-    Keeper { keeper: Box<Keeper>, reports: watch::Receiver<Report> },
+    Files {
+        files: PairFiles,
+        interval: Duration,
+        bundle: Option<FixedBundle>,
+    },
+    Keeper {
+        keeper: Box<Keeper>,
+        reports: watch::Receiver<Report>,
+    },
 }
 
 /// Where a new certificate is put to use.
@@ -43,7 +50,14 @@ impl Sink {
 impl Source {
     /// Reads files and configuration; what is wrong with them shows here, before anything runs.
     pub(super) async fn open(args: CertificateArgs, cluster: ClusterArgs, sink: &Sink) -> anyhow::Result<Self> {
-        let ClusterArgs { offline, kubeconfig, context, namespace, service, webhook_selector } = cluster;
+        let ClusterArgs {
+            offline,
+            kubeconfig,
+            context,
+            namespace,
+            service,
+            webhook_configuration,
+        } = cluster;
         let client = match offline {
             true => None,
             false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
@@ -51,21 +65,30 @@ impl Source {
         let settings = Settings {
             namespace,
             service,
-            selector: webhook_selector,
+            configurations: webhook_configuration,
             secret: args.cert_secret,
             lifetime: args.cert_lifetime,
-            grace: args.cert_grace.unwrap_or_else(|| (args.cert_lifetime / 24).min(Duration::from_secs(60 * 60))),
+            grace: args
+                .cert_grace
+                .unwrap_or_else(|| (args.cert_lifetime / 24).min(Duration::from_secs(60 * 60))),
         };
         match (args.tls_cert_file.zip(args.tls_key_file), client) {
             (Some((chain, key)), client) => {
                 let (files, pair) = PairFiles::open(chain, key).await?;
                 sink.serve(&pair);
                 let bundle = fixed_bundle(args.tls_ca_file, client, settings).await?;
-                Ok(Self::Files { files, interval: args.tls_reload_interval, bundle })
+                Ok(Self::Files {
+                    files,
+                    interval: args.tls_reload_interval,
+                    bundle,
+                })
             }
             (None, Some(client)) => {
                 let (keeper, reports) = Keeper::new(client, settings);
-                Ok(Self::Keeper { keeper: Box::new(keeper), reports })
+                Ok(Self::Keeper {
+                    keeper: Box::new(keeper),
+                    reports,
+                })
             }
             (None, None) => anyhow::bail!("--offline needs --tls-cert-file and --tls-key-file"),
         }
@@ -74,7 +97,11 @@ impl Source {
     /// Follows the source for ever.
     pub(super) async fn follow(self, sink: Sink) {
         match self {
-            Self::Files { files, interval, bundle } => {
+            Self::Files {
+                files,
+                interval,
+                bundle,
+            } => {
                 let following = files.follow(interval, |pair| sink.serve(&pair));
                 match bundle {
                     None => {
@@ -105,8 +132,12 @@ async fn fixed_bundle(
     client: Option<Client>,
     settings: Settings,
 ) -> anyhow::Result<Option<FixedBundle>> {
-    let (Some(file), Some(client)) = (file, client) else { return Ok(None) };
-    let bundle = tokio::fs::read_to_string(&file).await.with_context(|| format!("reading {}", file.display()))?;
+    let (Some(file), Some(client)) = (file, client) else {
+        return Ok(None);
+    };
+    let bundle = tokio::fs::read_to_string(&file)
+        .await
+        .with_context(|| format!("reading {}", file.display()))?;
     Ok(Some(FixedBundle::new(client, settings, bundle)))
 }
 
@@ -114,7 +145,12 @@ async fn follow_reports(mut reports: watch::Receiver<Report>, sink: Sink) {
     let mut served = None;
     let mut failures = 0;
     loop {
-        let Report { unit, trouble, failures: failed, .. } = reports.borrow_and_update().clone();
+        let Report {
+            unit,
+            trouble,
+            failures: failed,
+            ..
+        } = reports.borrow_and_update().clone();
         (failures..failed).for_each(|_| sink.metrics.certificate_error());
         failures = failed;
         let mut trouble = trouble;

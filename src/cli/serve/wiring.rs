@@ -40,9 +40,24 @@ impl Observer for Wire {
 
 /// Runs until a signal says stop and everything is drained.
 pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
-    let Serve { ports, certificates, cluster, limits, worker_threads: _, log: _, log_format: _ } = args;
-    let Ports { listen, status_listen } = ports;
-    let LimitArgs { body_limit, max_connections, max_requests, queue_time, drain_delay, drain_timeout } = limits;
+    let Serve {
+        ports,
+        certificates,
+        cluster,
+        limits,
+        worker_threads: _,
+        log: _,
+        log_format: _,
+    } = args;
+    let Ports { listen, admin_listen } = ports;
+    let LimitArgs {
+        body_limit,
+        max_connections,
+        max_requests,
+        queue_time,
+        drain_delay,
+        drain_timeout,
+    } = limits;
     let limits = Limits {
         body: body_limit,
         connections: max_connections.max(1) as usize,
@@ -66,18 +81,20 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
 
     let client_roots = match certificates.client_ca_file.as_deref() {
         None => None,
-        Some(path) => {
-            Some(tokio::fs::read(path).await.with_context(|| format!("reading {}", path.display()))?)
-        }
+        Some(path) => Some(
+            tokio::fs::read(path)
+                .await
+                .with_context(|| format!("reading {}", path.display()))?,
+        ),
     };
     let tls = tls_config(sink.certificates.clone(), client_roots.as_deref())?;
     let source = Source::open(certificates, cluster, &sink).await?;
     let https = Bound::bind(listen).await?;
-    let status = Bound::bind(status_listen).await?;
-    info!(https = %https.address(), status = %status.address(), version = env!("CARGO_PKG_VERSION"), "Listening");
+    let admin = Bound::bind(admin_listen).await?;
+    info!(https = %https.address(), admin = %admin.address(), version = env!("CARGO_PKG_VERSION"), "Listening");
 
     let (shutdown, drain) = Shutdown::new();
-    let (status_shutdown, status_drain) = Shutdown::new();
+    let (admin_shutdown, admin_drain) = Shutdown::new();
     let mut tasks = JoinSet::new();
 
     tasks.spawn({
@@ -86,10 +103,15 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             let response = telemetry::answer(&request, &health, &metrics);
             async move { response }
         };
-        let limits = Limits { body: 64 << 10, connections: 64, drain_time: Duration::from_secs(1), ..Limits::default() };
+        let limits = Limits {
+            body: 64 << 10,
+            connections: 64,
+            drain_time: Duration::from_secs(1),
+            ..Limits::default()
+        };
         async move {
-            status.serve(None, answer, limits, (), status_drain).await;
-            "the status port"
+            admin.serve(None, answer, limits, (), admin_drain).await;
+            "the admin port"
         }
     });
     tasks.spawn(async move {
@@ -120,7 +142,10 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     }
     draining.fails("stopping");
     shutdown.enter(Phase::Leaving);
-    info!(delay_ms = drain_delay.as_millis(), "Stopping: serving on until nobody is sent here any more");
+    info!(
+        delay_ms = drain_delay.as_millis(),
+        "Stopping: serving on until nobody is sent here any more"
+    );
     tokio::select! {
         () = sleep(drain_delay) => {}
         () = stop.asked() => {}
@@ -133,7 +158,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             other => return Err(unexpected(Some(other))),
         }
     }
-    status_shutdown.enter(Phase::Stopping);
+    admin_shutdown.enter(Phase::Stopping);
     tasks.shutdown().await;
     info!("Stopped");
     Ok(())
@@ -173,7 +198,10 @@ struct Stop {
 impl Stop {
     fn listen() -> anyhow::Result<Self> {
         let on = |kind| signal(kind).context("listening for signals");
-        Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+        })
     }
 
     async fn asked(&mut self) {

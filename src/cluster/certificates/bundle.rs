@@ -1,21 +1,17 @@
 //! Keeps `caBundle` right in the webhook configurations that point to Writ.
 //!
-//! Only entries that call our Service (or a URL) in configurations with our label are touched, entry by entry: the rest
-//! of a configuration is never written back.
+//! Only entries that call our Service (or a URL) are touched, entry by entry: the rest of a configuration is never
+//! written back.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch as JsonPatch;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
-};
-use kube::api::{ListParams, Patch, PatchParams};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use tracing::info;
 
-use crate::cluster::client::describe;
 use crate::cluster::error::ClusterError;
 
 use super::call;
@@ -26,75 +22,65 @@ const MOST_CONFLICTS: usize = 5;
 /// Which configurations are ours, and which of their entries.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    pub selector: String,
+    pub configurations: Vec<String>,
     pub namespace: String,
     pub service: String,
 }
 
-/// A kind of webhook configuration.
-pub(super) trait Configuration: ResourceExt<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug {
-    const RESOURCE: &'static str;
-    /// The client configuration of each entry, in order.
-    fn entries(&self) -> Vec<&WebhookClientConfig>;
-}
-
-impl Configuration for ValidatingWebhookConfiguration {
-    const RESOURCE: &'static str = "validatingwebhookconfigurations";
-    fn entries(&self) -> Vec<&WebhookClientConfig> {
-        self.webhooks.iter().flatten().map(|webhook| &webhook.client_config).collect()
-    }
-}
-
-impl Configuration for MutatingWebhookConfiguration {
-    const RESOURCE: &'static str = "mutatingwebhookconfigurations";
-    fn entries(&self) -> Vec<&WebhookClientConfig> {
-        self.webhooks.iter().flatten().map(|webhook| &webhook.client_config).collect()
-    }
-}
-
-/// Puts the bundle into every configuration that lacks it.
+/// Puts the bundle into every configuration that lacks it. One that does not exist trusts nobody and needs nothing.
 pub(super) async fn ensure(client: &Client, target: &Target, bundle: &str) -> Result<(), ClusterError> {
-    for _attempt in 0..MOST_CONFLICTS {
-        let both = async {
-            ensure_kind::<ValidatingWebhookConfiguration>(client, target, bundle).await?;
-            ensure_kind::<MutatingWebhookConfiguration>(client, target, bundle).await
-        };
-        match both.await {
-            Err(ClusterError::Conflict { .. }) => {}
-            other => return other,
+    let api = Api::<ValidatingWebhookConfiguration>::all(client.clone());
+    for name in &target.configurations {
+        let mut attempts = 0;
+        while let Err(error) = ensure_one(&api, name, target, bundle).await {
+            attempts += 1;
+            match error {
+                ClusterError::Conflict { .. } if attempts < MOST_CONFLICTS => {}
+                error => return Err(error),
+            }
         }
     }
-    Err(ClusterError::Conflict { resource: "the webhook configurations".to_owned() })
+    Ok(())
 }
 
-async fn ensure_kind<C: Configuration>(client: &Client, target: &Target, bundle: &str) -> Result<(), ClusterError> {
-    let api = Api::<C>::all(client.clone());
-    let params = ListParams::default().labels(&target.selector);
-    let found = call("list", C::RESOURCE, api.list(&params)).await?;
-    for configuration in &found {
-        let Some(patch) = repair(configuration, target, bundle) else { continue };
-        let name = configuration.name_any();
-        let resource = describe(C::RESOURCE, configuration);
-        let (params, patch) = (PatchParams::apply("writ"), Patch::Json::<()>(patch));
-        match call("patch", &resource, api.patch(&name, &params, &patch)).await {
-            // The test on the version failed: somebody else was faster.
-            Err(ClusterError::Rejected { resource, .. }) => return Err(ClusterError::Conflict { resource }),
-            other => other?,
-        };
-        info!(kind = C::RESOURCE, name, "CA bundle written");
+async fn ensure_one(
+    api: &Api<ValidatingWebhookConfiguration>,
+    name: &str,
+    target: &Target,
+    bundle: &str,
+) -> Result<(), ClusterError> {
+    let resource = format!("validatingwebhookconfigurations/{name}");
+    let Some(found) = call("get", &resource, api.get_opt(name)).await? else {
+        return Ok(());
+    };
+    let Some(patch) = repair(&found, target, bundle) else {
+        return Ok(());
+    };
+    let (params, patch) = (PatchParams::apply("writ"), Patch::Json::<()>(patch));
+    match call("patch", &resource, api.patch(name, &params, &patch)).await {
+        Ok(_) => info!(name, "CA bundle written"),
+        // The test on the version failed: somebody else was faster.
+        Err(ClusterError::Rejected { resource, .. }) => return Err(ClusterError::Conflict { resource }),
+        Err(error) => return Err(error),
     }
     Ok(())
 }
 
 /// The patch that puts the bundle where it is missing. It holds for the version that was read and for no other.
-fn repair<C: Configuration>(configuration: &C, target: &Target, bundle: &str) -> Option<JsonPatch> {
+fn repair(configuration: &ValidatingWebhookConfiguration, target: &Target, bundle: &str) -> Option<JsonPatch> {
     let mut operations = Vec::new();
-    for (index, entry) in configuration.entries().into_iter().enumerate() {
+    for (index, webhook) in configuration.webhooks.iter().flatten().enumerate() {
+        let entry = &webhook.client_config;
         let ours = match &entry.service {
             Some(service) => service.name == target.service && service.namespace == target.namespace,
             None => entry.url.is_some(),
         };
-        if !ours || entry.ca_bundle.as_ref().is_some_and(|found| found.0 == bundle.as_bytes()) {
+        if !ours
+            || entry
+                .ca_bundle
+                .as_ref()
+                .is_some_and(|found| found.0 == bundle.as_bytes())
+        {
             continue;
         }
         let path = format!("/webhooks/{index}/clientConfig/caBundle");
@@ -131,7 +117,11 @@ mod tests {
             ],
         }))
         .unwrap();
-        let target = Target { selector: String::new(), namespace: "ns".into(), service: "writ".into() };
+        let target = Target {
+            configurations: Vec::new(),
+            namespace: "ns".into(),
+            service: "writ".into(),
+        };
         let patch = repair(&configuration, &target, "good").unwrap();
         assert_eq!(
             serde_json::to_value(patch).unwrap(),
@@ -141,7 +131,10 @@ mod tests {
                 {"op": "add", "path": "/webhooks/3/clientConfig/caBundle", "value": "Z29vZA=="},
             ])
         );
-        let target = Target { service: "none".into(), ..target };
+        let target = Target {
+            service: "none".into(),
+            ..target
+        };
         assert!(repair(&configuration, &target, "good").is_none());
     }
 }
