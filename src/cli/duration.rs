@@ -9,6 +9,9 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     {
         return Ok(Duration::from_secs(u64::from(days) * 24 * 60 * 60));
     }
+    if text.is_empty() {
+        return Err("is empty".to_owned());
+    }
     let parsed: kube::core::Duration = text
         .parse()
         .map_err(|error| format!("{error}; write it like 90d, 1h30m, 45s or 250ms"))?;

@@ -321,7 +321,7 @@ mod tests {
     fn keeps_the_uid_of_what_it_cannot_read() {
         check("", None, "EOF");
         check("{", None, "EOF");
-        check("[]", None, "cannot be read");
+        check("7", None, "cannot be read");
         check("{}", None, "must be admission.k8s.io/v1 AdmissionReview");
         check(
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
