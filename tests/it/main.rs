@@ -2,4 +2,5 @@
 
 mod envoy;
 mod layers;
+mod manifests;
 mod proxy_template;

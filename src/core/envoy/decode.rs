@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 
 use super::constraints;
 use super::instant::{normalise_timestamp, read_duration, write_duration};
-use crate::core::nearest::nearest;
 use super::path::Place;
 use super::scalars::{self, shown};
 use super::schema::{Field, Form, Kind, Label, Message, Schema};
+use crate::core::nearest::nearest;
 use crate::core::problem::FieldPath;
 
 /// What a modification embeds.
