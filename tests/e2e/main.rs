@@ -3,4 +3,5 @@
 mod support;
 
 mod node;
+mod proxy_template;
 mod testbed;
