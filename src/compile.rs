@@ -49,7 +49,7 @@ const MESH_KINDS: &[(&str, Check)] = &[("ProxyTemplate", proxy_template::check)]
 /// Checks a document of one of the kinds that Writ serves; `None` for any other.
 pub fn check(document: &Value) -> Option<Findings> {
     let identity = identify(document)?;
-    if identity.form == Form::Kubernetes && generate::serves(document) {
+    if generate::serves(document) {
         return Some(generate::policy(document).1);
     }
     let (_, check) = MESH_KINDS.iter().find(|(kind, _)| *kind == identity.kind)?;
@@ -75,11 +75,19 @@ pub fn identify(document: &Value) -> Option<Identity> {
             .and_then(|metadata| metadata.get("name").or_else(|| metadata.get("generateName")))
             .and_then(text)
             .unwrap_or_default();
-        return Some(Identity { kind, name, form: Form::Kubernetes });
+        return Some(Identity {
+            kind,
+            name,
+            form: Form::Kubernetes,
+        });
     }
     let kind = document.get("type").and_then(text)?;
     let name = document.get("name").and_then(text).unwrap_or_default();
-    Some(Identity { kind, name, form: Form::Universal })
+    Some(Identity {
+        kind,
+        name,
+        form: Form::Universal,
+    })
 }
 
 fn group_of(document: &Value) -> &str {

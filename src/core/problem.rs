@@ -96,6 +96,12 @@ impl FieldPath {
         self.step(Step::Key(key.into()))
     }
 
+    /// This path seen from further up: `parent` followed by its steps.
+    #[must_use]
+    pub fn below(&self, parent: &Self) -> Self {
+        Self(parent.0.iter().chain(&self.0).cloned().collect())
+    }
+
     /// A value below, at the `/`-joined path that templates use; digits are taken for the index of a list.
     #[must_use]
     pub fn below_pointer(&self, pointer: &str) -> Self {

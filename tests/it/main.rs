@@ -1,3 +1,6 @@
 //! One binary for everything that needs nothing but this checkout.
 
-mod jmespath;
+mod envoy;
+mod layers;
+mod manifests;
+mod proxy_template;
