@@ -13,4 +13,5 @@ pub mod problem;
 pub mod resource;
 pub mod scalar;
 pub mod selector;
+pub mod settings;
 pub mod yaml;

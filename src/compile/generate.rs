@@ -33,7 +33,7 @@ use crate::core::generate::Policy;
 use crate::core::kinds::{self, Scope};
 use crate::core::resource::{Gvk, text_at};
 
-pub use immutable::{Change, compare};
+pub use immutable::{Change, compare, retargeted};
 
 /// Whether a document is one of the policies that are read here.
 pub fn serves(document: &Value) -> bool {

@@ -13,9 +13,17 @@
 //! | `evaluate` | match, preconditions, targets |
 //! | `expand` | patterns to targets |
 //! | `labels`, `plan` | the result |
+//! | `downstream`, `diff` | generated objects, read back and compared |
+//! | `way` | how a rule gets to know of its triggers |
+//! | `progress` | which triggers are news |
+//! | `retention`, `brake` | what is deleted, and what is not |
+//! | `request` | work that is stored in the cluster |
 
 pub mod api_path;
+mod brake;
 pub mod context;
+pub mod diff;
+pub mod downstream;
 mod error;
 mod evaluate;
 mod expand;
@@ -24,11 +32,17 @@ mod fetch;
 pub mod gate;
 pub mod labels;
 mod plan;
+pub mod progress;
+pub mod request;
+pub mod retention;
 mod rule;
 mod trigger;
+mod way;
 
 use serde_json::Value;
 
+pub use brake::Brake;
+pub use downstream::{Marks, TriggerRef};
 pub use error::{Cause, PolicyKey, RuleError};
 pub use evaluate::{Applicability, Evaluation, drive, evaluate, judge};
 pub use facts::{Answer, Facts};
@@ -37,6 +51,7 @@ pub use gate::{Gate, Outbound, Reach};
 pub use plan::{Failure, Mode, Place, Plan, Source, Target};
 pub use rule::{Apply, Loop, Output, Pattern, Policy, Rule, TargetKind, Targets, Webhook};
 pub use trigger::Trigger;
+pub use way::Way;
 
 /// How many bytes a value has as compact JSON.
 fn json_bytes(value: &Value) -> usize {
