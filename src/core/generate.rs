@@ -13,9 +13,12 @@
 //! | `evaluate` | match, preconditions, targets |
 //! | `expand` | patterns to targets |
 //! | `labels`, `plan` | the result |
+//! | `way`, `registration` | how triggers come to a rule, and what the API server must send |
+//! | `downstream`, `request` | generated objects and stored work, read back |
 
 pub mod api_path;
 pub mod context;
+pub mod downstream;
 mod error;
 mod evaluate;
 mod expand;
@@ -24,8 +27,11 @@ mod fetch;
 pub mod gate;
 pub mod labels;
 mod plan;
+pub mod registration;
+pub mod request;
 mod rule;
 mod trigger;
+mod way;
 
 use serde_json::Value;
 
@@ -37,6 +43,7 @@ pub use gate::{Gate, Outbound, Reach};
 pub use plan::{Failure, Mode, Place, Plan, Source, Target};
 pub use rule::{Apply, Loop, Output, Pattern, Policy, Rule, TargetKind, Targets, Webhook};
 pub use trigger::Trigger;
+pub use way::Way;
 
 /// How many bytes a value has as compact JSON.
 fn json_bytes(value: &Value) -> usize {

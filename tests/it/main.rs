@@ -4,3 +4,4 @@ mod envoy;
 mod layers;
 mod manifests;
 mod proxy_template;
+mod registration;
