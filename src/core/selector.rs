@@ -116,6 +116,28 @@ impl LabelSelector {
         (problems.len() == before).then_some(selector)
     }
 
+    /// Reads the form that URLs and kubectl use: `app=web,tier in (front,back),!canary`. `None` if it is not one.
+    pub fn from_query(text: &str) -> Option<Self> {
+        let mut selector = Self::default();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            // A comma inside parentheses separates values, not requirements.
+            let list_end = rest.find('(').filter(|open| !rest[..*open].contains(',')).map(|_| rest.find(')'));
+            let end = match list_end {
+                Some(close) => close? + 1,
+                None => rest.find(',').unwrap_or(rest.len()),
+            };
+            selector.requirements.push(parse_query_requirement(rest[..end].trim())?);
+            rest = rest[end..].trim_start();
+            rest = match rest.strip_prefix(',') {
+                Some(more) if !more.trim().is_empty() => more.trim_start(),
+                _ if rest.is_empty() => rest,
+                _ => return None,
+            };
+        }
+        Some(selector)
+    }
+
     /// A selector for exactly these labels.
     pub fn from_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let test = |(key, value): (&str, &str)| LabelTest {
@@ -373,6 +395,33 @@ fn parse_values(
     sound.then_some(values)
 }
 
+fn parse_query_requirement(text: &str) -> Option<Requirement> {
+    let requirement = |key: &str, test: Test| {
+        let key = key.trim();
+        (!key.is_empty() && !key.contains(char::is_whitespace)).then(|| Requirement { key: key.to_owned(), test })
+    };
+    let one = |value: &str| BTreeSet::from([value.trim().to_owned()]);
+    if let Some((key, value)) = text.split_once("!=") {
+        return requirement(key, Test::NotIn(one(value)));
+    }
+    if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
+        return requirement(key, Test::In(one(value)));
+    }
+    if let Some((head, list)) = text.split_once('(') {
+        let values = list.strip_suffix(')')?.split(',').map(|value| value.trim().to_owned()).collect();
+        let (key, operator) = head.trim().rsplit_once(char::is_whitespace)?;
+        return match operator {
+            "in" => requirement(key, Test::In(values)),
+            "notin" => requirement(key, Test::NotIn(values)),
+            _ => None,
+        };
+    }
+    match text.strip_prefix('!') {
+        Some(key) => requirement(key, Test::DoesNotExist),
+        None => requirement(text, Test::Exists),
+    }
+}
+
 /// `[prefix/]name` as Kubernetes wants label keys.
 fn check_key(key: &str, path: &FieldPath, problems: &mut Vec<Problem>) -> bool {
     let (prefix, name) = match key.split_once('/') {
@@ -550,5 +599,27 @@ mod tests {
             ],
         }));
         assert_eq!(selector.to_string(), "a=1,b=2,c in (x,y),d notin (z),e,!f");
+    }
+
+    #[test]
+    fn queries_are_read_as_kubectl_writes_them() {
+        let labels = json!({"app": "web", "tier": "front"});
+        let labels = labels.as_object().unwrap();
+        for (query, expected) in [
+            ("", true),
+            ("app=web", true),
+            ("app==web,tier!=back", true),
+            ("app = web , tier in (front, back),!canary,app", true),
+            ("tier notin (front)", false),
+            ("!app", false),
+            ("other", false),
+            ("tier in (back),app=web", false),
+        ] {
+            let selector = LabelSelector::from_query(query).unwrap_or_else(|| panic!("{query}"));
+            assert_eq!(selector.matches(labels), expected, "{query}");
+        }
+        for query in ["app=web,", "tier in (a", "a b", "=x", "tier of (a)", "a (b)"] {
+            assert_eq!(LabelSelector::from_query(query), None, "{query}");
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! One binary for everything that needs nothing but this checkout.
 
 mod envoy;
+mod generate;
+mod jmespath;
 mod layers;
 mod manifests;
 mod proxy_template;
