@@ -91,13 +91,23 @@ fn precise_field(error: &RuleError) -> FieldPath {
 fn snippet(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Template(TemplateError::Syntax { reason, .. }) => Some(reason.snippet()),
-        Cause::Template(TemplateError::Expression { expression, reason: EvalError::NotFound { key }, .. }) => {
-            let column = expression.rfind(key.as_str()).map_or(0, |start| expression[..start].chars().count());
-            Some(format!("{{{{ {expression} }}}}\n{}^ no key \"{key}\" here", " ".repeat(column + 3)))
-        }
-        Cause::Template(TemplateError::Expression { expression, .. }) => {
-            Some(format!("{{{{ {expression} }}}}\n   ^ evaluated here"))
+        Cause::Template(TemplateError::Expression { expression, reason, .. }) | Cause::Expression { expression, reason } => {
+            Some(mark(expression, reason))
         }
         _ => None,
     }
+}
+
+/// The expression, with a mark under the key that is missing or the function that failed, as far as the error names one.
+fn mark(expression: &str, reason: &EvalError) -> String {
+    let culprit = match reason {
+        EvalError::NotFound { key } => key,
+        EvalError::UnknownFunction { name } | EvalError::Variable { name, .. } => name,
+        EvalError::Arity { name, .. } | EvalError::Type { name, .. } | EvalError::Function { name, .. } => *name,
+        _ => "",
+    };
+    let column = expression.rfind(culprit).filter(|_| !culprit.is_empty()).unwrap_or(0);
+    let indent = " ".repeat(expression[..column].chars().count());
+    let lines = expression.replace('\n', " ");
+    format!("{lines}\n{indent}^ {reason}")
 }

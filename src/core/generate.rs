@@ -11,10 +11,11 @@
 //! | `facts` | what has been looked up |
 //! | `context` | named values of a rule |
 //! | `evaluate` | match, preconditions, targets |
-//! | `expand` | patterns to targets |
+//! | `expand`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
 
 pub mod api_path;
+mod body;
 pub mod context;
 mod error;
 mod evaluate;
