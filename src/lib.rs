@@ -10,8 +10,10 @@
 //! | [`server`] | transport: TLS, bounded bodies, drain; knows no path |
 //! | [`telemetry`] | logs, metrics, health |
 //! | [`compile`] | documents in, findings out |
+//! | [`api`] | the kinds as the API server knows them |
 //! | [`core`] | the engine: values in, values out; no I/O, no clock |
 
+pub mod api;
 pub mod cli;
 pub mod cluster;
 pub mod compile;

@@ -3,5 +3,8 @@
 mod support;
 
 mod admission;
+mod envoy;
+mod layers;
+mod proxy_template;
 mod serve;
 mod server;

@@ -61,6 +61,13 @@ impl Serve {
             .unwrap()
     }
 
+    async fn until_ready(&self) {
+        self.until("ready", async || {
+            (self.admin("/readyz").await.status == 200).then_some(())
+        })
+        .await;
+    }
+
     fn terminate(&self) {
         assert!(
             Command::new("kill")
@@ -134,7 +141,7 @@ async fn files_that_change_are_served_without_a_restart() {
         .connect(serve.https)
         .await
         .expect("the first pair");
-    assert_eq!(serve.admin("/readyz").await.body, "{\"ready\":true}\n");
+    serve.until_ready().await;
 
     // A pair that does not fit changes nothing.
     std::fs::write(folder.path().join("tls.key"), &TestPair::make().key).unwrap();
@@ -171,6 +178,7 @@ async fn a_stop_is_announced_then_drained() {
     let pair = TestPair::make();
     let [chain, key] = write(folder.path(), &pair);
     let mut serve = Serve::start(&["--offline", "--drain-delay=1s", &chain, &key]);
+    serve.until_ready().await;
     serve.terminate();
     let answer = serve
         .until("not ready", async || {

@@ -165,7 +165,11 @@ async fn refuses_tls_1_1() {
     stream.write_all(&record).await.unwrap();
     let mut alert = Vec::new();
     stream.read_to_end(&mut alert).await.unwrap();
-    assert_eq!((alert[0], alert.len(), alert[5]), (21, 7, 2), "one fatal alert and nothing else");
+    assert_eq!(
+        (alert[0], alert.len(), alert[5]),
+        (21, 7, 2),
+        "one fatal alert and nothing else"
+    );
 }
 
 #[tokio::test]
