@@ -2,5 +2,6 @@
 
 mod support;
 
+mod certificates;
 mod node;
 mod testbed;
