@@ -1,8 +1,8 @@
 //! The command line: a list of commands, each in a file of its own with its arguments and `run`.
 
 mod duration;
-pub mod format;
-pub mod load;
+mod format;
+mod load;
 mod output;
 mod serve;
 mod validate;

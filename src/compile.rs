@@ -71,11 +71,19 @@ pub fn identify(document: &Value) -> Option<Identity> {
             .and_then(|metadata| metadata.get("name").or_else(|| metadata.get("generateName")))
             .and_then(text)
             .unwrap_or_default();
-        return Some(Identity { kind, name, form: Form::Kubernetes });
+        return Some(Identity {
+            kind,
+            name,
+            form: Form::Kubernetes,
+        });
     }
     let kind = document.get("type").and_then(text)?;
     let name = document.get("name").and_then(text).unwrap_or_default();
-    Some(Identity { kind, name, form: Form::Universal })
+    Some(Identity {
+        kind,
+        name,
+        form: Form::Universal,
+    })
 }
 
 fn group_of(document: &Value) -> &str {

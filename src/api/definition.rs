@@ -22,12 +22,22 @@ pub(super) enum Scope {
 
 impl Definition {
     pub(super) fn build(self) -> CustomResourceDefinition {
-        let Self { group, version, kind, plural, scope, columns, schema } = self;
+        let Self {
+            group,
+            version,
+            kind,
+            plural,
+            scope,
+            columns,
+            schema,
+        } = self;
         let scope = match scope {
             Scope::Cluster => "Cluster",
         };
-        let mut printed: Vec<Value> =
-            columns.iter().map(|(name, path)| json!({"name": name, "type": "string", "jsonPath": path})).collect();
+        let mut printed: Vec<Value> = columns
+            .iter()
+            .map(|(name, path)| json!({"name": name, "type": "string", "jsonPath": path}))
+            .collect();
         printed.push(json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}));
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1",

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// How a command prints its result.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub struct Format {
+pub(super) struct Format {
     /// How to print the result
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Kind::Text, value_name = "FORMAT")]
     output: Kind,
@@ -24,7 +24,7 @@ enum Kind {
 
 impl Format {
     /// Prints `data` as JSON or YAML, or calls `text`.
-    pub fn print(
+    pub(super) fn print(
         self,
         out: &mut dyn Write,
         data: impl FnOnce() -> Value,

@@ -18,29 +18,33 @@ const MAX_FOLDER_DEPTH: usize = 32;
 
 /// One document of a file.
 #[derive(Clone, Debug)]
-pub struct Loaded {
-    pub file: String,
+pub(super) struct Loaded {
+    pub(super) file: String,
     /// Which document of the file it is, counted from 0; the items of a `List` count one by one.
-    pub index: usize,
-    pub document: Result<Placed, YamlError>,
+    pub(super) index: usize,
+    pub(super) document: Result<Placed, YamlError>,
 }
 
 /// A document that knows the lines of its fields.
 #[derive(Clone, Debug)]
-pub struct Placed {
-    pub value: Value,
+pub(super) struct Placed {
+    pub(super) value: Value,
     source: std::sync::Arc<yaml::Document>,
     /// Where the value stands in the document as read: the root, or an item of a `List`.
     prefix: Vec<usize>,
 }
 
 /// Reads every document of the given files; folders give their `.yaml`, `.yml` and `.json` files in order of name.
-pub fn load(paths: &[PathBuf]) -> anyhow::Result<Vec<Loaded>> {
+pub(super) fn load(paths: &[PathBuf]) -> anyhow::Result<Vec<Loaded>> {
     let mut loaded = Vec::new();
     for path in paths {
         if path.as_os_str() == STDIN {
             let mut text = String::new();
-            std::io::stdin().lock().take(MAX_FILE_BYTES).read_to_string(&mut text).context("reading standard input")?;
+            std::io::stdin()
+                .lock()
+                .take(MAX_FILE_BYTES)
+                .read_to_string(&mut text)
+                .context("reading standard input")?;
             loaded.extend(split(STDIN, &text));
             continue;
         }
@@ -53,16 +57,24 @@ pub fn load(paths: &[PathBuf]) -> anyhow::Result<Vec<Loaded>> {
 }
 
 /// The documents of one text.
-pub fn split(file: &str, text: &str) -> Vec<Loaded> {
+pub(super) fn split(file: &str, text: &str) -> Vec<Loaded> {
     let mut loaded = Vec::new();
     for document in yaml::read(text) {
         match document {
             Ok(document) => {
                 for document in expand(document) {
-                    loaded.push(Loaded { file: file.to_owned(), index: loaded.len(), document: Ok(document) });
+                    loaded.push(Loaded {
+                        file: file.to_owned(),
+                        index: loaded.len(),
+                        document: Ok(document),
+                    });
                 }
             }
-            Err(error) => loaded.push(Loaded { file: file.to_owned(), index: loaded.len(), document: Err(error) }),
+            Err(error) => loaded.push(Loaded {
+                file: file.to_owned(),
+                index: loaded.len(),
+                document: Err(error),
+            }),
         }
     }
     loaded
@@ -70,7 +82,7 @@ pub fn split(file: &str, text: &str) -> Vec<Loaded> {
 
 impl Placed {
     /// The line and column of a field of this value.
-    pub fn position_of(&self, field: &FieldPath) -> Position {
+    pub(super) fn position_of(&self, field: &FieldPath) -> Position {
         let mut path = FieldPath::root();
         for index in &self.prefix {
             path = path.field("items").index(*index);
@@ -79,8 +91,12 @@ impl Placed {
     }
 
     /// What the reader found doubtful; the first item of a `List` speaks for all of them.
-    pub fn notes(&self) -> &[yaml::Note] {
-        if self.prefix.iter().all(|index| *index == 0) { &self.source.notes } else { &[] }
+    pub(super) fn notes(&self) -> &[yaml::Note] {
+        if self.prefix.iter().all(|index| *index == 0) {
+            &self.source.notes
+        } else {
+            &[]
+        }
     }
 }
 
@@ -93,9 +109,17 @@ fn expand(document: yaml::Document) -> Vec<Placed> {
         Some(items) if is_list => items
             .iter()
             .enumerate()
-            .map(|(index, item)| Placed { value: item.clone(), source: source.clone(), prefix: vec![index] })
+            .map(|(index, item)| Placed {
+                value: item.clone(),
+                source: source.clone(),
+                prefix: vec![index],
+            })
             .collect(),
-        _ => vec![Placed { value: value.clone(), source: source.clone(), prefix: Vec::new() }],
+        _ => vec![Placed {
+            value: value.clone(),
+            source: source.clone(),
+            prefix: Vec::new(),
+        }],
     }
 }
 
@@ -117,12 +141,17 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Res
         bail!("{} is nested deeper than {MAX_FOLDER_DEPTH} folders", folder.display());
     }
     let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()?;
     paths.sort();
     for path in paths {
         if path.is_dir() {
             collect(&path, depth + 1, files)?;
-        } else if path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known)) {
+        } else if path
+            .extension()
+            .is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
+        {
             files.push(path);
         }
     }

@@ -65,31 +65,63 @@ fn inspect(loaded: Loaded) -> Report {
     let document = match document {
         Ok(document) => document,
         Err(error) => {
-            let problem = Problem::new(&FieldPath::root(), Reason::Format, format!("not readable as YAML: {}", error.reason));
-            let errors = vec![Finding { position: error.position, problem }];
+            let problem = Problem::new(
+                &FieldPath::root(),
+                Reason::Format,
+                format!("not readable as YAML: {}", error.reason),
+            );
+            let errors = vec![Finding {
+                position: error.position,
+                problem,
+            }];
             let (kind, name) = (String::new(), String::new());
-            return Report { file, index, kind, name, known: true, errors, warnings: Vec::new() };
+            return Report {
+                file,
+                index,
+                kind,
+                name,
+                known: true,
+                errors,
+                warnings: Vec::new(),
+            };
         }
     };
-    let (kind, name) = compile::identify(&document.value).map(|it| (it.kind, it.name)).unwrap_or_default();
+    let (kind, name) = compile::identify(&document.value)
+        .map(|it| (it.kind, it.name))
+        .unwrap_or_default();
     let checked = compile::check(&document.value);
     let known = checked.is_some();
     let Findings { errors, warnings } = checked.unwrap_or_else(|| unknown_kind(&kind));
-    let place = |problem: Problem| Finding { position: document.position_of(&problem.field), problem };
+    let place = |problem: Problem| Finding {
+        position: document.position_of(&problem.field),
+        problem,
+    };
     let mut warnings: Vec<Finding> = warnings.into_iter().map(place).collect();
     if known {
         warnings.extend(notes_of(&document));
     }
-    Report { file, index, kind, name, known, errors: errors.into_iter().map(place).collect(), warnings }
+    Report {
+        file,
+        index,
+        kind,
+        name,
+        known,
+        errors: errors.into_iter().map(place).collect(),
+        warnings,
+    }
 }
 
 fn unknown_kind(kind: &str) -> Findings {
     let message = match kind {
-        "" => "neither a Kubernetes object (apiVersion, kind) nor a universal resource (type, name): not checked".to_owned(),
+        "" => "neither a Kubernetes object (apiVersion, kind) nor a universal resource (type, name): not checked"
+            .to_owned(),
         kind => format!("{kind} is not a kind that Writ checks"),
     };
     let warning = Problem::new(&FieldPath::root(), Reason::Unknown, message);
-    Findings { errors: Vec::new(), warnings: vec![warning] }
+    Findings {
+        errors: Vec::new(),
+        warnings: vec![warning],
+    }
 }
 
 fn notes_of(document: &Placed) -> impl Iterator<Item = Finding> {
@@ -98,7 +130,10 @@ fn notes_of(document: &Placed) -> impl Iterator<Item = Finding> {
             NoteKind::DuplicateKey { .. } => Reason::Duplicate,
             _ => Reason::Suspicious,
         };
-        Finding { position: note.position, problem: Problem::new(&FieldPath::root(), reason, note.to_string()) }
+        Finding {
+            position: note.position,
+            problem: Problem::new(&FieldPath::root(), reason, note.to_string()),
+        }
     })
 }
 
@@ -125,20 +160,37 @@ impl Finding {
 fn print_text(reports: &[Report], out: &mut dyn Write) -> std::io::Result<()> {
     for report in reports {
         let Report { file, kind, name, .. } = report;
-        let subject = if kind.is_empty() { String::new() } else { format!("{kind} {name}: ") };
+        let subject = if kind.is_empty() {
+            String::new()
+        } else {
+            format!("{kind} {name}: ")
+        };
         for (level, findings) in [("error", &report.errors), ("warning", &report.warnings)] {
             for Finding { position, problem } in findings {
-                writeln!(out, "{file}:{}: {level}: {subject}{problem} [{}]", position.line, problem.reason.as_str())?;
+                writeln!(
+                    out,
+                    "{file}:{}: {level}: {subject}{problem} [{}]",
+                    position.line,
+                    problem.reason.as_str()
+                )?;
             }
         }
     }
     let known = reports.iter().filter(|report| report.known);
     let (refused, valid): (Vec<_>, Vec<_>) = known.partition(|report| !report.errors.is_empty());
     let others = reports.len() - refused.len() - valid.len();
-    let others = if others == 0 { String::new() } else { format!(", {others} of kinds that Writ does not check") };
+    let others = if others == 0 {
+        String::new()
+    } else {
+        format!(", {others} of kinds that Writ does not check")
+    };
     writeln!(out, "{} valid, {} refused{others}", valid.len(), refused.len())
 }
 
 fn list(files: &[PathBuf]) -> String {
-    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+    files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
 }

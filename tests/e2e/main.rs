@@ -4,4 +4,5 @@ mod support;
 
 mod certificates;
 mod node;
+mod proxy_template;
 mod testbed;

@@ -5,6 +5,7 @@ mod support;
 mod admission;
 mod envoy;
 mod layers;
+mod manifests;
 mod proxy_template;
 mod serve;
 mod server;

@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_PAD_INDIFFERENT, URL_SAFE_PAD_INDIFFERENT};
 use serde_json::{Number, Value};
 
-use crate::core::nearest::nearest;
 use super::schema::{Enum, Scalar};
+use crate::core::nearest::nearest;
 
 /// The canonical form of a scalar.
 pub(super) fn read(scalar: Scalar, value: &Value) -> Result<Value, String> {
