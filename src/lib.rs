@@ -4,6 +4,18 @@
 //!
 //! | room | duty |
 //! |---|---|
+//! | [`cli`] | the commands, and the wiring of `writ serve` |
+//! | [`webhook`] | AdmissionReviews: whole requests in, whole responses out |
+//! | [`cluster`] | all I/O with a Kubernetes API server |
+//! | [`server`] | transport: TLS, bounded bodies, drain; knows no path |
+//! | [`telemetry`] | logs, metrics, health |
+//! | [`compile`] | documents in, findings out |
 //! | [`core`] | the engine: values in, values out; no I/O, no clock |
 
+pub mod cli;
+pub mod cluster;
+pub mod compile;
 pub mod core;
+pub mod server;
+pub mod telemetry;
+pub mod webhook;
