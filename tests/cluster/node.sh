@@ -150,7 +150,7 @@ tlsPrivateKeyFile: $dir/certs/kubelet-server.key
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $dir/certs/ca.crt}}
 authorization: {mode: Webhook}
 containerRuntimeEndpoint: unix://$dir/containerd.sock
-podLogsDir: $dir/pod-logs
+podLogsDir: $dir/logs/pods
 volumePluginDir: $dir/volume-plugins
 resolvConf: /dev/null
 cgroupDriver: cgroupfs

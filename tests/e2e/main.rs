@@ -3,4 +3,5 @@
 mod support;
 
 mod node;
+mod serving;
 mod testbed;
