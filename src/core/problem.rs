@@ -123,11 +123,7 @@ impl fmt::Display for FieldPath {
 
 impl Problem {
     pub fn new(field: &FieldPath, reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            field: field.clone(),
-            reason,
-            message: message.into(),
-        }
+        Self { field: field.clone(), reason, message: message.into() }
     }
 }
 
@@ -172,12 +168,7 @@ mod tests {
 
     #[test]
     fn paths_render_as_kubernetes_users_know_them() {
-        let path = FieldPath::root()
-            .field("spec")
-            .field("to")
-            .index(0)
-            .field("tags")
-            .key("kuma.io/\"x\"");
+        let path = FieldPath::root().field("spec").field("to").index(0).field("tags").key("kuma.io/\"x\"");
         assert_eq!(path.to_string(), r#"spec.to[0].tags["kuma.io/\"x\""]"#);
         assert_eq!(FieldPath::root().field("conf").to_string(), "conf");
         assert_eq!(FieldPath::root().to_string(), "");
