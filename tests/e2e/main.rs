@@ -1,1 +1,7 @@
-//! Tests against a real control plane.
+//! Tests against a real control plane. How to write one: see `support`.
+
+mod support;
+
+mod node;
+mod proxy_template;
+mod testbed;

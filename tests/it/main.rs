@@ -1,3 +1,7 @@
 //! One binary for everything that needs nothing but this checkout.
 
+mod envoy;
 mod jmespath;
+mod layers;
+mod manifests;
+mod proxy_template;
