@@ -18,6 +18,7 @@ mod error;
 mod evaluate;
 pub mod functions;
 mod go_regex;
+mod names;
 mod runtime;
 mod scope;
 mod syntax;
@@ -55,6 +56,11 @@ impl Expression {
     /// The text as it was written.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The names of the root document that it reads, sorted.
+    pub fn names(&self) -> std::collections::BTreeSet<&str> {
+        names::collect(&self.root)
     }
 
     /// Evaluates against a document that is at hand. The result borrows from expression and document.

@@ -72,6 +72,18 @@ pub enum TemplateError {
 }
 
 impl TemplateError {
+    /// Where in the document it went wrong: `/`-joined keys and indices, `/` inside a key as `\/`.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Expression { path, .. }
+            | Self::Syntax { path, .. }
+            | Self::Reference { path, .. }
+            | Self::Key { path, .. }
+            | Self::Shallow { path, .. }
+            | Self::Budget { path, .. } => path,
+        }
+    }
+
     /// The fact that has to be found before substituting again.
     pub fn needs(&self) -> Option<&Lookup> {
         match self {
