@@ -1,6 +1,7 @@
 //! One binary for everything that needs nothing but this checkout.
 
 mod envoy;
+mod fuzz_corpus;
 mod jmespath;
 mod layers;
 mod manifests;
