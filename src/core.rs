@@ -2,6 +2,7 @@
 
 pub mod condition;
 pub mod envoy;
+pub mod expr;
 pub mod matching;
 pub mod mesh;
 pub mod nearest;

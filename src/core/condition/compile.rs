@@ -40,7 +40,7 @@ fn parse_blocks(fields: &Map<String, Value>, path: &FieldPath, problems: &mut Ve
     let mut sound = true;
     let (mut any, mut all) = (None, Vec::new());
     for (name, value) in fields {
-        let path = path.field(name);
+        let path = path.field(name.clone());
         match (name.as_str(), value) {
             ("any" | "all", Value::Null) => {}
             ("any", Value::Array(list)) => match parse_list(list, &path, problems) {
@@ -120,7 +120,7 @@ fn required<'a>(
     let value = fields.get(name).filter(|value| !value.is_null());
     if value.is_none() {
         problems.push(Problem::new(
-            &path.field(name),
+            &path.field(name.to_owned()),
             Reason::Required,
             "a condition needs key, operator and value",
         ));

@@ -109,7 +109,7 @@ impl Compiler<'_, '_> {
         for name in fields.keys().filter(|name| !matches!(name.as_str(), "any" | "all")) {
             if !FILTER_FIELDS.contains(&name.as_str()) {
                 self.report(
-                    &path.field(name),
+                    &path.field(name.clone()),
                     Reason::Unknown,
                     "a block has any, all or the fields of one filter",
                 );
@@ -155,7 +155,7 @@ impl Compiler<'_, '_> {
             };
             for name in fields.keys().filter(|name| !FILTER_FIELDS.contains(&name.as_str())) {
                 let message = format!("a filter has {}", FILTER_FIELDS.join(", "));
-                self.report(&path.field(name), Reason::Unknown, message);
+                self.report(&path.field(name.clone()), Reason::Unknown, message);
             }
             filters.push(self.filter_fields(fields, &path));
         }
@@ -204,7 +204,7 @@ impl Compiler<'_, '_> {
     fn resources(&mut self, fields: &Map<String, Value>, path: &FieldPath, filter: &mut Filter) {
         for name in fields.keys().filter(|name| !RESOURCE_FIELDS.contains(&name.as_str())) {
             self.report(
-                &path.field(name),
+                &path.field(name.clone()),
                 Reason::Unknown,
                 format!("resources have {}", RESOURCE_FIELDS.join(", ")),
             );
@@ -273,7 +273,7 @@ impl Compiler<'_, '_> {
     }
 
     fn selector(&mut self, fields: &Map<String, Value>, name: &str, path: &FieldPath) -> Option<LabelSelector> {
-        let path = path.field(name);
+        let path = path.field(name.to_owned());
         let value = fields.get(name).filter(|value| !value.is_null())?;
         let selector = LabelSelector::parse(value, Wildcards::Allowed, &path, self.problems)?;
         if selector.is_empty() {
@@ -351,7 +351,7 @@ impl Compiler<'_, '_> {
 
     /// A list of texts with the path of each.
     fn texts<'v>(&mut self, fields: &'v Map<String, Value>, name: &str, path: &FieldPath) -> Vec<(FieldPath, &'v str)> {
-        let path = path.field(name);
+        let path = path.field(name.to_owned());
         let items = match fields.get(name) {
             None | Some(Value::Null) => return Vec::new(),
             Some(Value::Array(items)) => items,
@@ -396,7 +396,7 @@ impl Compiler<'_, '_> {
             }
             Value::Object(entries) => {
                 for (key, item) in entries {
-                    let path = path.field(key);
+                    let path = path.field(key.clone());
                     if is_variable(key) {
                         self.report(
                             &path,

@@ -58,7 +58,7 @@ impl LabelSelector {
             .filter(|key| !matches!(key.as_str(), "matchLabels" | "matchExpressions"))
         {
             problems.push(Problem::new(
-                &path.field(key),
+                &path.field(key.clone()),
                 Reason::Unknown,
                 "a selector has matchLabels and matchExpressions",
             ));
