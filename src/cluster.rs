@@ -3,6 +3,8 @@
 pub mod certificates;
 mod client;
 mod error;
+mod fetch;
 
 pub use client::connect;
 pub use error::ClusterError;
+pub use fetch::Fetcher;

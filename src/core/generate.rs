@@ -11,12 +11,13 @@
 //! | `facts` | what has been looked up |
 //! | `context` | named values of a rule |
 //! | `evaluate` | match, preconditions, targets |
-//! | `expand` | patterns to targets |
+//! | `expand`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
 //! | `way`, `registration` | how triggers come to a rule, and what the API server must send |
 //! | `downstream`, `request` | generated objects and stored work, read back |
 
 pub mod api_path;
+mod body;
 pub mod context;
 pub mod downstream;
 mod error;
