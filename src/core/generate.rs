@@ -13,12 +13,18 @@
 //! | `evaluate` | match, preconditions, targets |
 //! | `expand`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
-//! | `way`, `registration` | how triggers come to a rule, and what the API server must send |
-//! | `downstream`, `request` | generated objects and stored work, read back |
+//! | `downstream`, `diff` | generated objects, read back and compared |
+//! | `way` | how a rule gets to know of its triggers |
+//! | `registration` | what the API server must send for it |
+//! | `progress` | which triggers are news |
+//! | `retention`, `brake` | what is deleted, and what is not |
+//! | `request` | work that is stored in the cluster |
 
 pub mod api_path;
+mod brake;
 mod body;
 pub mod context;
+pub mod diff;
 pub mod downstream;
 mod error;
 mod evaluate;
@@ -28,14 +34,18 @@ mod fetch;
 pub mod gate;
 pub mod labels;
 mod plan;
+pub mod progress;
 pub mod registration;
 pub mod request;
+pub mod retention;
 mod rule;
 mod trigger;
 mod way;
 
 use serde_json::Value;
 
+pub use brake::Brake;
+pub use downstream::{Marks, TriggerRef};
 pub use error::{Cause, PolicyKey, RuleError};
 pub use evaluate::{Applicability, Evaluation, drive, evaluate, judge};
 pub use facts::{Answer, Facts};

@@ -11,7 +11,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("compile", &["core"]),
     ("server", &[]),
     ("telemetry", &[]),
-    ("webhook", &["core", "compile", "telemetry"]),
+    ("index", &["core", "compile"]),
+    ("webhook", &["core", "compile", "index", "telemetry"]),
     ("cluster", &["core", "telemetry"]),
     (
         "cli",
