@@ -56,7 +56,7 @@ pub trait Counter: Send + Sync {
     fn view(&self) -> View;
 
     /// The roles and cluster roles that are bound to somebody, from memory.
-    fn roles(&self, requester: &mut Requester);
+    fn roles(&self, requester: &mut Requester, namespace: &str);
 
     /// Stores work that must not be lost.
     fn store(&self, request: &UpdateRequest) -> impl Future<Output = Result<(), Trouble>> + Send;

@@ -81,7 +81,7 @@ impl Case {
         if rules.is_empty() {
             return None;
         }
-        counter.roles(&mut requester);
+        counter.roles(&mut requester, text_at(&root, &["namespace"]));
         if view.settings.excluded_users.exclude(&requester) {
             return None;
         }
