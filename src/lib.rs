@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`cli`] | the commands, and the wiring of `writ serve` |
 //! | [`webhook`] | AdmissionReviews: whole requests in, whole responses out |
+//! | [`controller`] | keeps generated objects in step with policies, triggers and sources |
 //! | [`cluster`] | all I/O with a Kubernetes API server |
 //! | [`index`] | all policies at one moment |
 //! | [`server`] | transport: TLS, bounded bodies, drain; knows no path |
@@ -18,6 +19,7 @@ pub mod api;
 pub mod cli;
 pub mod cluster;
 pub mod compile;
+pub mod controller;
 pub mod core;
 pub mod index;
 pub mod server;

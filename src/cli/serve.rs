@@ -40,6 +40,8 @@ pub struct Serve {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
+    generate: GenerateArgs,
+    #[command(flatten)]
     limits: LimitArgs,
     /// Threads that answer requests; as many as there are cores, and at least 2, if not given.
     #[arg(long, env = "WRIT_WORKER_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
@@ -120,6 +122,30 @@ struct ClusterArgs {
         value_delimiter = ','
     )]
     webhook_configuration: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Generate rules")]
+struct GenerateArgs {
+    /// The Lease by which replicas agree which of them writes.
+    #[arg(long, env = "WRIT_LEASE", default_value = "writ")]
+    lease: String,
+    /// The name of this replica.
+    #[arg(long, env = "HOSTNAME", default_value = "writ")]
+    identity: String,
+    /// The ConfigMap in which to remember how far rules have come.
+    #[arg(long, env = "WRIT_PROGRESS", default_value = "writ-progress")]
+    progress: String,
+    /// The ConfigMap with resourceFilters, excludeGroups, generateSuccessEvents and so on.
+    #[arg(long, env = "WRIT_SETTINGS", default_value = "writ")]
+    settings: String,
+    /// Rules run at once.
+    #[arg(long, env = "WRIT_GENERATE_WORKERS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    generate_workers: u16,
+    /// So many objects of one rule may be deleted within a minute although nobody deleted a trigger, a rule or a policy.
+    /// What goes beyond that, and beyond half of them, is held and shown.
+    #[arg(long, env = "WRIT_DELETE_BRAKE", default_value_t = 100)]
+    delete_brake: u32,
 }
 
 #[derive(Debug, Args)]

@@ -12,11 +12,8 @@ use tracing::warn;
 use super::kinds::ApiKind;
 use super::watch::{Event, follow};
 use super::{Api, Selection};
-use crate::core::kinds::{self, Scope};
 use crate::core::matching::Requester;
-use crate::core::resource::{Gvk, ObjectKey};
-
-const GROUP: &str = "rbac.authorization.k8s.io";
+use crate::core::resource::ObjectKey;
 
 /// What is bound to whom.
 pub struct Bindings {
@@ -59,14 +56,7 @@ impl Bindings {
     }
 
     async fn watch(&self, kind: &str, index: usize) {
-        let plural = kinds::find(GROUP, kind).map_or_else(|| kinds::guess_plural(kind), |row| row.plural.to_owned());
-        let kind = Arc::new(ApiKind {
-            gvk: Gvk::new("rbac.authorization.k8s.io/v1", kind),
-            plural,
-            scope: if index == 0 { Scope::Namespaced } else { Scope::Cluster },
-            verbs: ["list", "watch"].map(str::to_owned).into(),
-            subresources: [].into(),
-        });
+        let kind = Arc::new(ApiKind::builtin("rbac.authorization.k8s.io/v1", kind));
         let (sender, mut events) = mpsc::channel(256);
         let following = follow(self.api.clone(), kind.clone(), Selection::default(), sender);
         let taking = async {

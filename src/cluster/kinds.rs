@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ClusterError;
+use crate::core::catalog::{ApiResource, Catalog};
 use crate::core::kinds::{self as builtin, Scope};
 use crate::core::matching::{KindSelector, Resource};
 use crate::core::resource::{Gvk, text_at};

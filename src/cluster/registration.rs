@@ -9,9 +9,8 @@ use tracing::info;
 use super::kinds::ApiKind;
 use super::{Api, ClusterError, Rehearsal};
 use crate::core::generate::registration::{Hook, HookRule, HookScope, Purpose};
-use crate::core::kinds::Scope;
 use crate::core::matching::Operation;
-use crate::core::resource::{Gvk, text_at};
+use crate::core::resource::text_at;
 
 /// How often somebody else may be faster.
 const MOST_CONFLICTS: usize = 8;
@@ -48,13 +47,7 @@ enum Way {
 
 impl Registrar {
     pub fn new(api: Api, names: Names) -> Self {
-        let kind = ApiKind {
-            gvk: Gvk::new("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
-            plural: "validatingwebhookconfigurations".to_owned(),
-            scope: Scope::Cluster,
-            verbs: [].into(),
-            subresources: [].into(),
-        };
+        let kind = ApiKind::builtin("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
         Self { api, names, kind }
     }
 

@@ -35,7 +35,7 @@ use crate::core::generate::Policy;
 use crate::core::kinds::{self, Scope};
 use crate::core::resource::{Gvk, text_at};
 
-pub use immutable::{Change, compare};
+pub use immutable::{Change, compare, retargeted};
 pub use rights::{Need, Part, Rights, rights};
 
 /// Whether a document is one of the policies that are read here.

@@ -14,9 +14,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("index", &["core", "compile"]),
     ("webhook", &["core", "compile", "index", "telemetry"]),
     ("cluster", &["core", "telemetry"]),
+    ("controller", &["core", "compile", "index", "cluster", "telemetry"]),
     (
         "cli",
-        &["core", "api", "compile", "server", "telemetry", "webhook", "cluster"],
+        &["core", "api", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"],
     ),
 ];
 

@@ -10,9 +10,8 @@ use kube::Client;
 use tokio::sync::watch;
 use tracing::{error, info};
 
-use super::{CertificateArgs, ClusterArgs};
+use super::CertificateArgs;
 use crate::cluster::certificates::{FixedBundle, Keeper, Report, Settings};
-use crate::cluster::connect;
 use crate::server::{Certificates, Pair, PairFiles};
 use crate::telemetry::{Condition, Metrics};
 
@@ -27,6 +26,13 @@ pub(super) enum Source {
         keeper: Box<Keeper>,
         reports: watch::Receiver<Report>,
     },
+}
+
+/// Where Writ is installed.
+pub(super) struct Place {
+    pub namespace: String,
+    pub service: String,
+    pub webhook_configuration: Vec<String>,
 }
 
 /// Where a new certificate is put to use.
@@ -49,19 +55,13 @@ impl Sink {
 
 impl Source {
     /// Reads files and configuration; what is wrong with them shows here, before anything runs.
-    pub(super) async fn open(args: CertificateArgs, cluster: ClusterArgs, sink: &Sink) -> anyhow::Result<Self> {
-        let ClusterArgs {
-            offline,
-            kubeconfig,
-            context,
-            namespace,
-            service,
-            webhook_configuration,
-        } = cluster;
-        let client = match offline {
-            true => None,
-            false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
-        };
+    pub(super) async fn open(
+        args: CertificateArgs,
+        place: Place,
+        client: Option<Client>,
+        sink: &Sink,
+    ) -> anyhow::Result<Self> {
+        let Place { namespace, service, webhook_configuration } = place;
         let settings = Settings {
             namespace,
             service,
