@@ -1,7 +1,9 @@
 //! All I/O with a Kubernetes API server.
 
+pub mod access;
 mod api;
 pub mod apply;
+pub mod bindings;
 pub mod certificates;
 mod client;
 pub mod discovery;
@@ -11,6 +13,7 @@ mod fetch;
 pub mod kinds;
 pub mod lease;
 pub mod memory;
+pub mod registration;
 pub mod status;
 pub mod watch;
 

@@ -53,7 +53,7 @@ impl Values {
         Self::from_document(&document).with_context(|| format!("reading values from {}", path.display()))
     }
 
-    fn from_document(document: &Value) -> anyhow::Result<Self> {
+    pub(super) fn from_document(document: &Value) -> anyhow::Result<Self> {
         let mut values = Self::default();
         for (key, value) in object(document, "the file")? {
             match key.as_str() {

@@ -102,7 +102,7 @@ impl ClusterError {
 }
 
 /// An error with its causes: kube's outermost text alone says only which layer failed.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

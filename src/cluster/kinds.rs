@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ClusterError;
+use crate::core::catalog::{ApiResource, Catalog};
 use crate::core::kinds::{self as builtin, Scope};
 use crate::core::matching::{KindSelector, Resource};
 use crate::core::resource::{Gvk, text_at};
@@ -152,6 +153,21 @@ impl Kinds {
 
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// The same as a value of the engine, with one entry for each subresource.
+    pub fn catalog(&self) -> Catalog {
+        Catalog::new(self.all.iter().flat_map(|kind| {
+            let ApiKind { gvk, plural, scope, subresources, .. } = &**kind;
+            std::iter::once("").chain(subresources.iter().map(String::as_str)).map(move |subresource| ApiResource {
+                group: gvk.group.clone(),
+                version: gvk.version.clone(),
+                kind: gvk.kind.clone(),
+                plural: plural.clone(),
+                subresource: subresource.to_owned(),
+                scope: *scope,
+            })
+        }))
     }
 }
 

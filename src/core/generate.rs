@@ -11,16 +11,18 @@
 //! | `facts` | what has been looked up |
 //! | `context` | named values of a rule |
 //! | `evaluate` | match, preconditions, targets |
-//! | `expand` | patterns to targets |
+//! | `expand`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
 //! | `downstream`, `diff` | generated objects, read back and compared |
 //! | `way` | how a rule gets to know of its triggers |
+//! | `registration` | what the API server must send for it |
 //! | `progress` | which triggers are news |
 //! | `retention`, `brake` | what is deleted, and what is not |
 //! | `request` | work that is stored in the cluster |
 
 pub mod api_path;
 mod brake;
+mod body;
 pub mod context;
 pub mod diff;
 pub mod downstream;
@@ -33,6 +35,7 @@ pub mod gate;
 pub mod labels;
 mod plan;
 pub mod progress;
+pub mod registration;
 pub mod request;
 pub mod retention;
 mod rule;

@@ -4,6 +4,7 @@
 //! and they are not there, the answer is [`NeedsNamespaceLabels`], and the caller fetches them and asks again.
 
 mod compile;
+mod cover;
 mod decide;
 mod filter;
 mod index;
@@ -16,7 +17,7 @@ pub use compile::Scope;
 pub use filter::{Block, Filter, Operation, Operations, Subject};
 pub use index::KindIndex;
 pub use intake::{ExcludedUsers, ResourceFilters, UserPatterns, is_internal_kind};
-pub use kind::KindSelector;
+pub use kind::{KindSelector, split_api_version};
 pub use request::{Request, Requester, Resource};
 pub use why::{Attribute, Mismatch, Why};
 

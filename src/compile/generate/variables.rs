@@ -48,7 +48,9 @@ pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
 
 fn declared<'v>(context: &Node<'v>) -> BTreeSet<&'v str> {
     let entries = context.value().and_then(Value::as_array).into_iter().flatten();
-    entries.filter_map(|entry| entry.get("name")?.as_str()).collect()
+    // A name one level too deep is told elsewhere; its uses are not wrong as well.
+    let name = |entry: &'v Value| entry.get("name").or_else(|| entry.get("variable")?.get("name"))?.as_str();
+    entries.filter_map(name).collect()
 }
 
 struct Check<'c, 'v> {

@@ -3,6 +3,7 @@
 //! The 26 functions of JMESPath and the 50 that Kyverno adds, one family per file.
 
 mod arithmetic;
+mod certificates;
 
 mod encoding;
 mod lists;
@@ -52,6 +53,7 @@ const FAMILIES: &[&[Function]] = &[
     time::FUNCTIONS,
     versions::FUNCTIONS,
     network::FUNCTIONS,
+    certificates::FUNCTIONS,
 ];
 
 /// The function of that name.
@@ -331,7 +333,13 @@ mod tests {
         check("base64_decode('YQ')", "JMESPath function 'base64_decode'");
         check("parse_json('{')", "JMESPath function 'parse_json'");
         check("object_from_lists(`[null]`, `[]`)", "a key must be");
-        check("sort_by(`[{\"a\": 1}, {}]`, &a)", "Unknown key \"a\"");
+        check("sort_by(`[{\"a\": 1}, {}]`, &a)", "an element has no key \"a\"");
+        check("sort_by(`[{\"a\": 1}, {}]`, &a) || 'x'", "an element has no key \"a\"");
+        check(
+            "x509_decode('xyz')",
+            "JMESPath function 'x509_decode': failed to decode PEM block",
+        );
+        check("parse_yaml('a: [')", "JMESPath function 'parse_yaml'");
         check(
             "sort_by(`[{\"a\": 1}, {\"a\": \"x\"}]`, &a)",
             "all numbers or all strings",

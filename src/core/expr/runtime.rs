@@ -26,8 +26,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            steps: 4_000_000,
-            bytes: 32 << 20,
+            steps: 2_000_000,
+            bytes: 16 << 20,
             depth: 256,
         }
     }
@@ -107,7 +107,7 @@ impl Runtime {
 
     /// Pays for reading `count` bytes of text, which is far cheaper than a step each.
     pub(super) fn read(&self, count: usize) -> Result<(), EvalError> {
-        self.step(count / 32)
+        self.step(count / 16)
     }
 
     /// How many bytes may still be produced.

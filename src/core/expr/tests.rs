@@ -306,37 +306,38 @@ fn deep_expressions_are_refused() {
 
 #[test]
 fn hostile_expressions_end_in_an_error() {
-    let large = "a".repeat(50 << 20);
     let document = json!({
-        "large": large, "words": vec!["word"; 200_000], "numbers": (0..200_000).collect::<Vec<_>>(),
-        "list": (0..1500).collect::<Vec<_>>(), "deep": serde_json::from_str::<Value>(&format!("{}{}", "[".repeat(120), "]".repeat(120))).unwrap(),
+        "large": "a".repeat(50 << 20), "words": vec!["word"; 100_000], "numbers": (0..100_000).collect::<Vec<_>>(),
     });
-    let doubling = |step: &str, count: usize| format!("{}{}", "numbers", format!(" | {step}").repeat(count));
+    let repeated = |step: &str| format!("numbers{}", format!(" | {step}").repeat(60));
     for expression in [
-        doubling("[@, @]", 60),
-        doubling("[@, @][]", 60),
-        doubling("to_string([@, @])", 60),
-        "split(large, '')".to_owned(),
-        "split(large, 'a')".to_owned(),
-        "replace_all(large, '', 'bbbbbbbb')".to_owned(),
-        "replace_all(large, 'a', 'bbbbbbbb')".to_owned(),
-        "regex_replace_all('a', large, 'bbbbbbbb')".to_owned(),
-        "base64_encode(large)".to_owned(),
-        "to_upper(large)".to_owned(),
-        "sha256(large)".to_owned(),
-        "pattern_match('*a*a*a*a*a*a*a*a*a*a*b', large)".to_owned(),
-        "join(large, words)".to_owned(),
-        "join('', [large, large])".to_owned(),
-        "words[].split(@, '').join('', @).to_string([@, @, @, @])".to_owned(),
-        "list[].[$, 1]".replace("[$, 1]", "contains(`[1]`, @)") + " && map(&sort_by(`[3, 2, 1]`, &@), numbers)[].to_string(@) && numbers[?contains(`[1, 2, 3]`, @)] && large && to_lower(large)",
-        "map(&numbers_missing, numbers) && sort(numbers) && sort(words) && join(',', words) && split(join(',', words), ',') && map(&sort_by(@, &@), [numbers, numbers, numbers, numbers])".to_owned(),
-        "parse_json(large)".to_owned(),
-        "items(words, large, large)".to_owned(),
-        "random('((((((a{1000}){1000}){1000}){1000}){1000}){1000})')".to_owned(),
-        "object_from_lists(words, words) && map(&object_from_lists(@, @), [words, words, words, words, words, words, words, words, words, words, words, words])".to_owned(),
+        &*repeated("[@, @]"),
+        &*repeated("[@, @][]"),
+        &*repeated("to_string([@, @])"),
+        "split(large, '')",
+        "split(large, 'a')",
+        "replace_all(large, '', 'bbbbbbbb')",
+        "replace_all(large, 'a', 'bbbbbbbb')",
+        "regex_match('(a*)*b', large)",
+        "regex_replace_all('a', large, 'bbbbbbbb')",
+        "base64_encode(large)",
+        "to_upper(large)",
+        "reverse(large)",
+        "sha256(large)",
+        "parse_json(large)",
+        "parse_yaml(large)",
+        "pattern_match('*a*a*a*a*a*a*a*a*a*a*b', large)",
+        "join(large, words)",
+        "join('', [large, large])",
+        "items(words, large, large)",
+        "words[].split(@, '').join('', @).to_string([@, @, @, @])",
+        "map(&sort_by(@, &@), [numbers, numbers, numbers, numbers])",
+        "map(&object_from_lists(@, @), [words, words, words, words, words, words, words, words, words, words, words])",
+        "numbers[?contains(`[1, 2, 3]`, @)] && numbers[*].[@, @, @, @, @, @, @, @, @, @, @, @, @, @, @, @, @, @, @]",
+        "random('((((((a{1000}){1000}){1000}){1000}){1000}){1000})')",
     ] {
         let started = Instant::now();
-        let compiled = Expression::compile(&expression).unwrap_or_else(|error| panic!("{error}"));
+        let compiled = Expression::compile(expression).unwrap_or_else(|error| panic!("{error}"));
         let found = compiled.search_json(&document, &runtime());
         let elapsed = started.elapsed();
         assert!(found.is_err(), "{expression} gave a value");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::core::expr::{EvalError, TemplateError};
+use crate::core::expr::{EvalError, Lookup, TemplateError};
 use crate::core::problem::FieldPath;
 use crate::core::resource::ObjectKey;
 
@@ -29,8 +29,9 @@ pub struct RuleError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    #[error(transparent)]
-    Expression(#[from] EvalError),
+    /// A bare expression, such as the list of a loop.
+    #[error("`{expression}`: {reason}")]
+    Expression { expression: String, reason: EvalError },
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
@@ -40,6 +41,9 @@ pub enum Cause {
     NotText { field: &'static str, found: String },
     #[error("`{field}` came out empty")]
     Empty { field: &'static str },
+    /// Nothing is wrong yet: a fact is missing. Never leaves the evaluation.
+    #[error("{what} has to be fetched first")]
+    Waits { what: String },
     #[error("source {source_key} does not exist")]
     SourceMissing { source_key: ObjectKey },
     #[error("{what} could not be read: {reason}")]
@@ -54,6 +58,18 @@ pub enum Cause {
     Shape(String),
     #[error("more than {limit} {what}; the rule asks for more than its budget")]
     Budget { what: &'static str, limit: usize },
+}
+
+impl Cause {
+    /// Whether this is no error but a missing fact; a host name that must be looked up comes along.
+    pub(super) fn waits(&self) -> Option<Option<&Lookup>> {
+        match self {
+            Self::Waits { .. } => Some(None),
+            Self::Expression { reason: EvalError::Needs(lookup), .. } => Some(Some(lookup)),
+            Self::Template(error) => error.needs().map(Some),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for PolicyKey {

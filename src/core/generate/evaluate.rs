@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::core::condition::Conditions;
-use crate::core::expr::{EvalError, Lookup, Runtime, Scope, Template};
+use crate::core::expr::{Runtime, Scope, Template};
 use crate::core::matching::{Operation, Outcome};
 use crate::core::problem::FieldPath;
 use crate::core::resource::{Gvk, text_at};
@@ -176,13 +176,8 @@ impl Work<'_> {
         match hold(&self.rule.preconditions, &scope, &self.runtime) {
             Ok(None) => Ok(Verdict::Holds),
             Ok(Some(because)) => Ok(Verdict::Fails { because: format!("preconditions: {because}") }),
-            Err(cause) => match cause.needs() {
-                Some(lookup) => {
-                    self.session.note(lookup);
-                    Ok(Verdict::Waits)
-                }
-                None => Err(self.rule.error(self.rule.field.field("preconditions"), cause)),
-            },
+            Err(cause) if self.session.waits_for(&cause) => Ok(Verdict::Waits),
+            Err(cause) => Err(self.rule.error(self.rule.field.field("preconditions"), cause)),
         }
     }
 
@@ -205,16 +200,5 @@ impl Work<'_> {
 impl Rule {
     pub(super) fn error(&self, field: FieldPath, cause: Cause) -> RuleError {
         RuleError { policy: self.policy.clone(), rule: self.name.clone(), field, cause }
-    }
-}
-
-impl Cause {
-    /// What has to be looked up before this part can be evaluated.
-    pub(super) fn needs(&self) -> Option<&Lookup> {
-        match self {
-            Self::Expression(EvalError::Needs(lookup)) => Some(lookup),
-            Self::Template(error) => error.needs(),
-            _ => None,
-        }
     }
 }

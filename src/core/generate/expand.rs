@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::core::condition::Conditions;
-use crate::core::expr::{EvalError, Lookup, Runtime, Scope, Template};
+use crate::core::expr::{Runtime, Scope, Template};
 use crate::core::problem::{FieldPath, Problem};
 use crate::core::resource::{Gvk, ObjectKey, text_at};
 use crate::core::selector::{LabelSelector, Wildcards};
 
+use super::body::{dress, strip};
 use super::context::{Frame, Session};
-use super::error::{Cause, RuleError};
+use super::error::Cause;
 use super::facts::Answer;
 use super::json_bytes;
 use super::labels;
@@ -71,7 +72,10 @@ impl<'e> Expansion<'e> {
     fn iterate(&mut self, each: &Loop, scope: &Frame<'_>, place: Place) {
         let list = match each.list.resolve_json(scope, self.runtime) {
             Ok(list) => list,
-            Err(error) => return self.record(place, Err((each.field.field("list"), error.into()))),
+            Err(reason) => {
+                let cause = Cause::Expression { expression: each.list.text().to_owned(), reason };
+                return self.record(place, Err((each.field.field("list"), cause)));
+            }
         };
         let elements = match list {
             Value::Array(elements) => elements,
@@ -211,7 +215,7 @@ impl<'e> Expansion<'e> {
             }
             Some(Answer::Absent) => Ok(Vec::new()),
             Some(Answer::Failed(reason)) => Err(Cause::Unreadable { what, reason: reason.clone() }),
-            None => Err(EvalError::Needs(Lookup::Variable(what)).into()),
+            None => Err(Cause::Waits { what }),
         }
     }
 
@@ -237,7 +241,7 @@ impl<'e> Expansion<'e> {
             Some(Answer::Failed(reason)) => {
                 Err(at(Cause::Unreadable { what: format!("source {source}"), reason: reason.clone() }))
             }
-            None => Err(at(EvalError::Needs(Lookup::Variable(source.to_string())).into())),
+            None => Err(at(Cause::Waits { what: source.to_string() })),
         }
     }
 
@@ -305,13 +309,11 @@ impl<'e> Expansion<'e> {
 
     fn record(&mut self, place: Place, result: Result<(), Fault>) {
         let Err((field, cause)) = result else { return };
-        if let Some(lookup) = cause.needs() {
-            self.session.note(lookup);
+        if self.session.waits_for(&cause) {
             self.waiting = true;
             return;
         }
-        let error = RuleError { policy: self.rule.policy.clone(), rule: self.rule.name.clone(), field, cause };
-        self.plan.failures.push(Failure { place, error });
+        self.plan.failures.push(Failure { place, error: self.rule.error(field, cause) });
     }
 }
 
@@ -351,60 +353,6 @@ fn parse_kind(text: &Value) -> Result<Gvk, Cause> {
         Some((api_version, kind)) => Ok(Gvk::new(api_version, kind)),
         None => Err(Cause::Shape(format!("kind `{text}` needs its version, such as `v1/{text}`"))),
     }
-}
-
-/// Name, namespace and version come from the target whatever the body says; a kind only if the body has none.
-fn dress(body: &mut Map<String, Value>, key: &ObjectKey) -> Result<(), Cause> {
-    match body.get("kind") {
-        None | Some(Value::Null) => {}
-        Some(kind) if *kind == key.gvk.kind => {}
-        Some(other) => {
-            let said = other.as_str().map_or_else(|| other.to_string(), str::to_owned);
-            return Err(Cause::OtherKind { body: said, target: key.gvk.kind.clone() });
-        }
-    }
-    body.insert("apiVersion".to_owned(), key.gvk.api_version().into());
-    body.insert("kind".to_owned(), key.gvk.kind.as_str().into());
-    let metadata = body.entry("metadata").or_insert(Value::Null);
-    if metadata.is_null() {
-        *metadata = Value::Object(Map::new());
-    }
-    let Value::Object(metadata) = metadata else {
-        return Err(Cause::NotObject { what: "metadata", found: metadata.to_string() });
-    };
-    metadata.insert("name".to_owned(), key.name.as_str().into());
-    match &key.namespace {
-        Some(namespace) => metadata.insert("namespace".to_owned(), namespace.as_str().into()),
-        None => metadata.remove("namespace"),
-    };
-    Ok(())
-}
-
-/// What a clone carries over: everything but what belongs to one object alone. Owners stay within their namespace;
-/// finalizers are left behind, because whoever set them does not know the copy.
-fn strip(source: &Value, same_namespace: bool) -> Map<String, Value> {
-    const OWN: &[&str] = &[
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "managedFields",
-        "finalizers",
-        "generateName",
-    ];
-    let mut body = source.as_object().cloned().unwrap_or_default();
-    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
-        for field in OWN {
-            metadata.remove(*field);
-        }
-        if !same_namespace {
-            metadata.remove("ownerReferences");
-        }
-    }
-    body
 }
 
 fn key_of(identity: &Map<String, Value>, pattern: &Pattern) -> Result<ObjectKey, Cause> {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::cover::swallows;
 use super::filter::Side;
 use super::{Block, Filter, KindSelector, Operation, Operations, RuleMatch, Subject};
 use crate::core::problem::{FieldPath, Problem, Reason};
@@ -413,36 +414,6 @@ impl Compiler<'_, '_> {
 
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
-}
-
-/// Whether the exclude block surely takes out all that the match block selects.
-fn swallows(exclude: &Block, matching: &Block) -> bool {
-    let covered = |filter: &Filter| match exclude {
-        Block::Any(filters) => filters.iter().any(|excluding| covers(excluding, filter)),
-        Block::All(filters) => !filters.is_empty() && filters.iter().all(|excluding| covers(excluding, filter)),
-    };
-    match matching {
-        Block::Any(filters) => !filters.is_empty() && filters.iter().all(covered),
-        Block::All(filters) => filters.iter().any(covered),
-    }
-}
-
-/// Whether one filter accepts all that the other accepts: it asks for the same or for less, but for something.
-fn covers(wide: &Filter, narrow: &Filter) -> bool {
-    fn looser<T: PartialEq + Default>(wide: &T, narrow: &T) -> bool {
-        *wide == T::default() || wide == narrow
-    }
-    *wide != Filter::default()
-        && looser(&wide.operations, &narrow.operations)
-        && looser(&wide.kinds, &narrow.kinds)
-        && looser(&wide.names, &narrow.names)
-        && looser(&wide.namespaces, &narrow.namespaces)
-        && looser(&wide.annotations, &narrow.annotations)
-        && looser(&wide.selector, &narrow.selector)
-        && looser(&wide.namespace_selector, &narrow.namespace_selector)
-        && looser(&wide.subjects, &narrow.subjects)
-        && looser(&wide.roles, &narrow.roles)
-        && looser(&wide.cluster_roles, &narrow.cluster_roles)
 }
 
 #[cfg(test)]

@@ -137,13 +137,17 @@ mod tests {
                 index.insert(&block(&[&format!("Kind{rule}")]), rule);
             }
             (0..10).for_each(|rule| index.insert(&block(&["Pod"]), others + rule));
-            let start = Instant::now();
-            for _ in 0..200 {
-                assert_eq!(index.candidates(&resource("", "Pod", "")).count(), 10);
-            }
-            start.elapsed()
+            // The best of a few rounds, because other work on the machine only ever adds.
+            let round = || {
+                let start = Instant::now();
+                for _ in 0..50 {
+                    assert_eq!(index.candidates(&resource("", "Pod", "")).count(), 10);
+                }
+                start.elapsed()
+            };
+            (0..10).map(|_| round()).min().unwrap_or_default()
         };
         let (few, many) = (cost(10), cost(20_000));
-        assert!(many < few * 20 + Duration::from_millis(20), "{few:?} grew to {many:?}");
+        assert!(many < few * 20 + Duration::from_millis(5), "{few:?} grew to {many:?}");
     }
 }

@@ -84,6 +84,11 @@ impl fmt::Display for KindSelector {
     }
 }
 
+/// Splits the kind of a clone list into API version and kind: `apps/v1/Deployment` is `apps/v1` and `Deployment`.
+pub fn split_api_version(text: &str) -> (&str, &str) {
+    text.rsplit_once('/').unwrap_or(("", text))
+}
+
 /// `*`, `v1`, `v1beta1`, `v2alpha3`.
 fn is_version(text: &str) -> bool {
     if text == ANY {
@@ -181,6 +186,13 @@ mod tests {
         check("Deploy*", ["apps", "v1", "Deployment", ""], true);
         check("batch/*/CronJob", ["batch", "v1", "CronJob", ""], true);
         check("batch/*/CronJob", ["", "v1", "CronJob", ""], false);
+    }
+
+    #[test]
+    fn kinds_of_clone_lists_have_an_api_version() {
+        assert_eq!(split_api_version("v1/Secret"), ("v1", "Secret"));
+        assert_eq!(split_api_version("apps/v1/Deployment"), ("apps/v1", "Deployment"));
+        assert_eq!(split_api_version("Secret"), ("", "Secret"));
     }
 
     #[test]

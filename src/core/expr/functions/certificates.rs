@@ -7,9 +7,7 @@ use serde_json::{Map, Value, json};
 use x509_parser::asn1_rs::{FromDer, Oid};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::cri_attributes::ParsedCriAttribute;
-use x509_parser::extensions::{
-    DistributionPointName, GeneralName, GeneralSubtree, ParsedExtension, X509Extension,
-};
+use x509_parser::extensions::{DistributionPointName, GeneralName, GeneralSubtree, ParsedExtension, X509Extension};
 use x509_parser::num_bigint::BigUint;
 use x509_parser::prelude::X509Certificate;
 use x509_parser::public_key::PublicKey;
@@ -25,7 +23,14 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
     takes: &["string"],
     gives: "object",
     note: "Reads the first certificate or certificate request of a PEM text; RSA keys only.",
-    examples: &[("x509_decode(base64_decode('", "")],
+    examples: &[(
+        concat!(
+            "x509_decode('",
+            include_str!("certificates/request.pem"),
+            "').Subject.CommonName"
+        ),
+        r#""*.example.test""#,
+    )],
     call: x509_decode,
 }];
 
@@ -36,12 +41,12 @@ fn x509_decode<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 }
 
 fn decode(text: &str) -> Result<Value, String> {
-    let (_, pem) = x509_parser::pem::parse_x509_pem(text.as_bytes())
-        .map_err(|_| "failed to decode PEM block".to_owned())?;
+    let (_, pem) =
+        x509_parser::pem::parse_x509_pem(text.as_bytes()).map_err(|_| "failed to decode PEM block".to_owned())?;
     match pem.label.as_str() {
         "CERTIFICATE" => {
-            let (_, certificate) =
-                X509Certificate::from_der(&pem.contents).map_err(|error| format!("failed to parse certificate: {error}"))?;
+            let (_, certificate) = X509Certificate::from_der(&pem.contents)
+                .map_err(|error| format!("failed to parse certificate: {error}"))?;
             of_certificate(&certificate)
         }
         "CERTIFICATE REQUEST" => {
@@ -49,7 +54,9 @@ fn decode(text: &str) -> Result<Value, String> {
                 .map_err(|error| format!("failed to parse certificate request: {error}"))?;
             of_request(&request)
         }
-        other => Err(format!("a PEM block of type {other} is neither a certificate nor a certificate request")),
+        other => Err(format!(
+            "a PEM block of type {other} is neither a certificate nor a certificate request"
+        )),
     }
 }
 
@@ -95,7 +102,11 @@ fn of_request(request: &X509CertificationRequest<'_>) -> Result<Value, String> {
         if let ParsedCriAttribute::ExtensionRequest(request) = attribute.parsed_attribute() {
             requested = &request.extensions;
             let values = requested.iter().map(|extension| {
-                let value = if extension.critical { json!(true) } else { bytes(extension.value) };
+                let value = if extension.critical {
+                    json!(true)
+                } else {
+                    bytes(extension.value)
+                };
                 json!({"Type": oid(&extension.oid), "Value": value})
             });
             attributes.push(json!({"Type": oid(&attribute.oid), "Value": [values.collect::<Vec<_>>()]}));
@@ -109,13 +120,24 @@ fn of_request(request: &X509CertificationRequest<'_>) -> Result<Value, String> {
         ("Signature", bytes(&request.signature_value.data)),
         ("Subject", name(&info.subject)),
         ("Attributes", list(attributes)),
-        ("Extensions", if requested.is_empty() { Value::Null } else { extensions(requested) }),
+        (
+            "Extensions",
+            if requested.is_empty() {
+                Value::Null
+            } else {
+                extensions(requested)
+            },
+        ),
         ("ExtraExtensions", Value::Null),
     ]);
     let names = ["DNSNames", "EmailAddresses", "IPAddresses", "URIs"];
     fields.extend(names.map(|key| (key, Value::Null)));
     for extension in requested {
-        fields.extend(extension_fields(extension).into_iter().filter(|(key, _)| names.contains(key)));
+        fields.extend(
+            extension_fields(extension)
+                .into_iter()
+                .filter(|(key, _)| names.contains(key)),
+        );
     }
     Ok(object(fields))
 }
@@ -147,8 +169,13 @@ const ABSENT: &[&str] = &[
 ];
 
 /// Fields that are 0 unless an extension fills them.
-const ZERO: &[&str] =
-    &["KeyUsage", "MaxPathLen", "InhibitAnyPolicy", "InhibitPolicyMapping", "RequireExplicitPolicy"];
+const ZERO: &[&str] = &[
+    "KeyUsage",
+    "MaxPathLen",
+    "InhibitAnyPolicy",
+    "InhibitPolicyMapping",
+    "RequireExplicitPolicy",
+];
 
 /// Fields that are false unless an extension fills them.
 const FALSE: &[&str] = &[
@@ -167,12 +194,17 @@ fn key_fields(key: &SubjectPublicKeyInfo<'_>, signature: &AlgorithmIdentifier<'_
     let Ok(PublicKey::RSA(rsa)) = key.parsed() else {
         return Err("certificate should use rsa algorithm".to_owned());
     };
-    let exponent = rsa.try_exponent().map_err(|error| format!("the key's exponent is malformed: {error}"))?;
+    let exponent = rsa
+        .try_exponent()
+        .map_err(|error| format!("the key's exponent is malformed: {error}"))?;
     Ok(vec![
         ("RawSubjectPublicKeyInfo", bytes(key.raw)),
         ("SignatureAlgorithm", json!(signature_algorithm(signature))),
         ("PublicKeyAlgorithm", json!(1)),
-        ("PublicKey", json!({"N": BigUint::from_bytes_be(rsa.modulus).to_string(), "E": exponent})),
+        (
+            "PublicKey",
+            json!({"N": BigUint::from_bytes_be(rsa.modulus).to_string(), "E": exponent}),
+        ),
     ])
 }
 
@@ -212,12 +244,23 @@ fn extension_fields(extension: &X509Extension<'_>) -> Fields {
         ParsedExtension::BasicConstraints(constraints) => vec![
             ("BasicConstraintsValid", json!(true)),
             ("IsCA", json!(constraints.ca)),
-            ("MaxPathLen", constraints.path_len_constraint.map_or(json!(-1), |length| json!(length))),
+            (
+                "MaxPathLen",
+                constraints
+                    .path_len_constraint
+                    .map_or(json!(-1), |length| json!(length)),
+            ),
             ("MaxPathLenZero", json!(constraints.path_len_constraint == Some(0))),
         ],
         ParsedExtension::SubjectKeyIdentifier(key) => vec![("SubjectKeyId", bytes(key.0))],
         ParsedExtension::AuthorityKeyIdentifier(authority) => {
-            vec![("AuthorityKeyId", authority.key_identifier.as_ref().map_or(Value::Null, |key| bytes(key.0)))]
+            vec![(
+                "AuthorityKeyId",
+                authority
+                    .key_identifier
+                    .as_ref()
+                    .map_or(Value::Null, |key| bytes(key.0)),
+            )]
         }
         ParsedExtension::SubjectAlternativeName(names) => alternative_names(&names.general_names),
         ParsedExtension::NameConstraints(constraints) => {
@@ -227,10 +270,13 @@ fn extension_fields(extension: &X509Extension<'_>) -> Fields {
             fields
         }
         ParsedExtension::CRLDistributionPoints(points) => {
-            let names = points.points.iter().filter_map(|point| match &point.distribution_point {
-                Some(DistributionPointName::FullName(names)) => Some(names),
-                _ => None,
-            });
+            let names = points
+                .points
+                .iter()
+                .filter_map(|point| match &point.distribution_point {
+                    Some(DistributionPointName::FullName(names)) => Some(names),
+                    _ => None,
+                });
             vec![("CRLDistributionPoints", list(names.flatten().filter_map(uri).collect()))]
         }
         ParsedExtension::AuthorityInfoAccess(access) => {
@@ -238,11 +284,25 @@ fn extension_fields(extension: &X509Extension<'_>) -> Fields {
                 let chosen = access.iter().filter(|one| one.access_method.to_id_string() == method);
                 list(chosen.filter_map(|one| uri(&one.access_location)).collect())
             };
-            vec![("OCSPServer", of("1.3.6.1.5.5.7.48.1")), ("IssuingCertificateURL", of("1.3.6.1.5.5.7.48.2"))]
+            vec![
+                ("OCSPServer", of("1.3.6.1.5.5.7.48.1")),
+                ("IssuingCertificateURL", of("1.3.6.1.5.5.7.48.2")),
+            ]
         }
         ParsedExtension::CertificatePolicies(policies) => vec![
-            ("PolicyIdentifiers", list(policies.iter().map(|policy| oid(&policy.policy_id)).collect())),
-            ("Policies", list(policies.iter().map(|policy| json!(policy.policy_id.to_id_string())).collect())),
+            (
+                "PolicyIdentifiers",
+                list(policies.iter().map(|policy| oid(&policy.policy_id)).collect()),
+            ),
+            (
+                "Policies",
+                list(
+                    policies
+                        .iter()
+                        .map(|policy| json!(policy.policy_id.to_id_string()))
+                        .collect(),
+                ),
+            ),
         ],
         ParsedExtension::PolicyMappings(mappings) => {
             let mappings = mappings.mappings.iter().map(|mapping| {
@@ -292,7 +352,10 @@ fn extended_key_usage(value: &[u8]) -> Fields {
         ("1.3.6.1.4.1.311.61.1.1", 13),
     ];
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
-    for usage in Vec::<Oid<'_>>::from_der(value).map(|(_, usages)| usages).unwrap_or_default() {
+    for usage in Vec::<Oid<'_>>::from_der(value)
+        .map(|(_, usages)| usages)
+        .unwrap_or_default()
+    {
         match KNOWN.iter().find(|(id, _)| *id == usage.to_id_string()) {
             Some((_, number)) => known.push(json!(number)),
             None => unknown.push(oid(&usage)),
@@ -312,12 +375,26 @@ fn alternative_names(names: &[GeneralName<'_>]) -> Fields {
             _ => {}
         }
     }
-    vec![("DNSNames", list(dns)), ("EmailAddresses", list(emails)), ("IPAddresses", list(addresses)), ("URIs", list(uris))]
+    vec![
+        ("DNSNames", list(dns)),
+        ("EmailAddresses", list(emails)),
+        ("IPAddresses", list(addresses)),
+        ("URIs", list(uris)),
+    ]
 }
 
-const PERMITTED: [&str; 4] =
-    ["PermittedDNSDomains", "PermittedIPRanges", "PermittedEmailAddresses", "PermittedURIDomains"];
-const EXCLUDED: [&str; 4] = ["ExcludedDNSDomains", "ExcludedIPRanges", "ExcludedEmailAddresses", "ExcludedURIDomains"];
+const PERMITTED: [&str; 4] = [
+    "PermittedDNSDomains",
+    "PermittedIPRanges",
+    "PermittedEmailAddresses",
+    "PermittedURIDomains",
+];
+const EXCLUDED: [&str; 4] = [
+    "ExcludedDNSDomains",
+    "ExcludedIPRanges",
+    "ExcludedEmailAddresses",
+    "ExcludedURIDomains",
+];
 
 fn subtrees(trees: Option<&[GeneralSubtree<'_>]>, keys: [&'static str; 4]) -> Fields {
     let (mut dns, mut ranges, mut emails, mut uris) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -354,13 +431,35 @@ fn name(name: &X509Name<'_>) -> Value {
         };
         names.push((attribute.attr_type().to_id_string(), oid(attribute.attr_type()), value));
     }
-    let all = |wanted: &str| list(names.iter().filter(|(id, ..)| id == wanted).map(|(.., value)| json!(value)).collect());
-    let last = |wanted: &str| names.iter().rev().find(|(id, ..)| id == wanted).map_or("", |(.., value)| value);
+    let all = |wanted: &str| {
+        list(
+            names
+                .iter()
+                .filter(|(id, ..)| id == wanted)
+                .map(|(.., value)| json!(value))
+                .collect(),
+        )
+    };
+    let last = |wanted: &str| {
+        names
+            .iter()
+            .rev()
+            .find(|(id, ..)| id == wanted)
+            .map_or("", |(.., value)| value)
+    };
     let mut fields: Fields = LISTS.iter().map(|(id, key)| (*key, all(id))).collect();
     fields.extend([
         ("SerialNumber", json!(last("2.5.4.5"))),
         ("CommonName", json!(last("2.5.4.3"))),
-        ("Names", list(names.iter().map(|(_, id, value)| json!({"Type": id, "Value": value})).collect())),
+        (
+            "Names",
+            list(
+                names
+                    .iter()
+                    .map(|(_, id, value)| json!({"Type": id, "Value": value}))
+                    .collect(),
+            ),
+        ),
         ("ExtraNames", Value::Null),
     ]);
     object(fields)
@@ -377,11 +476,20 @@ fn extensions(extensions: &[X509Extension<'_>]) -> Value {
 
 /// A list, null if empty: Go's nil slice.
 fn list(values: Vec<Value>) -> Value {
-    if values.is_empty() { Value::Null } else { Value::Array(values) }
+    if values.is_empty() {
+        Value::Null
+    } else {
+        Value::Array(values)
+    }
 }
 
 fn object(fields: Fields) -> Value {
-    Value::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
+    Value::Object(
+        fields
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect::<Map<_, _>>(),
+    )
 }
 
 fn bytes(bytes: &[u8]) -> Value {
@@ -389,7 +497,9 @@ fn bytes(bytes: &[u8]) -> Value {
 }
 
 fn oid(oid: &Oid<'_>) -> Value {
-    oid.iter().map(|parts| parts.map(Value::from).collect()).unwrap_or_default()
+    oid.iter()
+        .map(|parts| parts.map(Value::from).collect())
+        .unwrap_or_default()
 }
 
 fn number(number: &BigUint) -> Value {
@@ -400,7 +510,9 @@ fn number(number: &BigUint) -> Value {
 }
 
 fn time(seconds: i64) -> Result<Value, String> {
-    Time::from_unix(seconds).map(|time| json!(time.to_string())).map_err(|error| error.to_string())
+    Time::from_unix(seconds)
+        .map(|time| json!(time.to_string()))
+        .map_err(|error| error.to_string())
 }
 
 fn ip(bytes: &[u8]) -> Option<Value> {
@@ -436,4 +548,122 @@ fn url(text: &str) -> Value {
         "Scheme": scheme, "Opaque": opaque, "User": null, "Host": host, "Path": path, "RawPath": "", "OmitHost": false,
         "ForceQuery": false, "RawQuery": query, "Fragment": fragment, "RawFragment": "",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made with openssl, whose own rendering of it is where the expectations come from.
+    const CERTIFICATE: &str = include_str!("certificates/certificate.pem");
+    const REQUEST: &str = include_str!("certificates/request.pem");
+    const ELLIPTIC: &str = include_str!("certificates/elliptic.pem");
+    const MODULUS: &str = "110322799621398164695644944707975487316814641152990583154276392593084579198308776316668297808955262321718922950232549783251793506581325071521347996728170032734765766343656271760055058097676982951605241978841015509874406634343959930692273139750216265079068257754690428886249364676246380877388236601455444770387";
+
+    #[track_caller]
+    fn check(document: &Value, field: &str, expected: Value) {
+        assert_eq!(document.pointer(field), Some(&expected), "{field}");
+    }
+
+    #[test]
+    fn a_certificate_has_go_s_fields() {
+        let found = decode(CERTIFICATE).expect("a certificate");
+        let check = |field: &str, expected: Value| check(&found, field, expected);
+        check("/Version", json!(3));
+        check("/SerialNumber", json!(4_759_477_275_222_530_853_130_f64));
+        check("/SignatureAlgorithm", json!(4));
+        check("/PublicKeyAlgorithm", json!(1));
+        check("/PublicKey", json!({"N": MODULUS, "E": 65537}));
+        check("/NotBefore", json!("2026-11-16T11:59:42Z"));
+        check("/NotAfter", json!("2036-11-13T11:59:42Z"));
+        check("/Subject/Country", json!(["SE"]));
+        check("/Subject/Organization", json!(["Example Org"]));
+        check("/Subject/OrganizationalUnit", json!(["Unit A"]));
+        check("/Subject/Locality", json!(["Gothenburg"]));
+        check("/Subject/Province", json!(["Vastra"]));
+        check("/Subject/StreetAddress", json!(null));
+        check("/Subject/SerialNumber", json!(""));
+        check("/Subject/ExtraNames", json!(null));
+        check(
+            "/Subject/Names/5",
+            json!({"Type": [2, 5, 4, 3], "Value": "*.example.test"}),
+        );
+        check("/Issuer/CommonName", json!("*.example.test"));
+        check("/KeyUsage", json!(1 + 4 + 32));
+        check("/ExtKeyUsage", json!([1, 2]));
+        check("/UnknownExtKeyUsage", json!([[1, 2, 3, 4]]));
+        check("/BasicConstraintsValid", json!(true));
+        check("/IsCA", json!(true));
+        check("/MaxPathLen", json!(0));
+        check("/MaxPathLenZero", json!(true));
+        check("/SubjectKeyId", json!("dQdZm7ncmIKOs9p18aNaDpAsUew="));
+        check("/AuthorityKeyId", json!(null));
+        check("/DNSNames", json!(["a.example.test", "b.example.test"]));
+        check("/IPAddresses", json!(["10.1.2.3", "fd00::1"]));
+        check("/EmailAddresses", json!(["who@example.test"]));
+        check("/URIs/0/Scheme", json!("spiffe"));
+        check("/URIs/0/Host", json!("example.test"));
+        check("/URIs/0/Path", json!("/ns/a"));
+        check("/URIs/0/RawQuery", json!("q=1"));
+        check("/OCSPServer", json!(["http://ocsp.example.test"]));
+        check("/IssuingCertificateURL", json!(["http://ca.example.test/ca.crt"]));
+        check("/CRLDistributionPoints", json!(["http://crl.example.test/ca.crl"]));
+        check("/PolicyIdentifiers", json!([[1, 2, 3, 4, 5]]));
+        check("/Policies", json!(["1.2.3.4.5"]));
+        check("/PermittedDNSDomains", json!([".example.test"]));
+        check("/ExcludedIPRanges", json!([{"IP": "10.0.0.0", "Mask": "/wAAAA=="}]));
+        check("/PermittedDNSDomainsCritical", json!(false));
+        check("/ExcludedDNSDomains", json!(null));
+        check("/UnhandledCriticalExtensions", json!(null));
+        check("/ExtraExtensions", json!(null));
+        check("/Extensions/0/Id", json!([2, 5, 29, 19]));
+        check("/Extensions/0/Critical", json!(true));
+        check("/Extensions/0/Value", json!("MAYBAf8CAQA="));
+        let whole: String = CERTIFICATE.lines().filter(|line| !line.starts_with('-')).collect();
+        check("/Raw", json!(whole));
+        for key in [
+            "RawTBSCertificate",
+            "RawSubjectPublicKeyInfo",
+            "RawSubject",
+            "RawIssuer",
+            "Signature",
+        ] {
+            assert!(found[key].as_str().is_some_and(|text| !text.is_empty()), "{key}");
+        }
+        for key in ABSENT.iter().chain(ZERO).chain(FALSE) {
+            assert!(found.get(*key).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_request_has_go_s_fields() {
+        let found = decode(REQUEST).expect("a request");
+        let check = |field: &str, expected: Value| check(&found, field, expected);
+        check("/Version", json!(0));
+        check("/SignatureAlgorithm", json!(5));
+        check("/PublicKey/N", json!(MODULUS));
+        check("/DNSNames", json!(["r.example.test"]));
+        check("/IPAddresses", json!(["192.0.2.1"]));
+        check("/URIs", json!(null));
+        check("/Attributes/0/Type", json!([1, 2, 840, 113549, 1, 9, 14]));
+        check("/Attributes/0/Value/0/0/Type", json!([2, 5, 29, 17]));
+        check("/Extensions/0/Id", json!([2, 5, 29, 17]));
+        check("/ExtraExtensions", json!(null));
+        assert!(found.get("RawTBSCertificateRequest").is_some());
+        assert!(found.get("KeyUsage").is_none());
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_refused() {
+        assert_eq!(decode("xyz"), Err("failed to decode PEM block".to_owned()));
+        assert_eq!(decode(""), Err("failed to decode PEM block".to_owned()));
+        assert_eq!(decode(ELLIPTIC), Err("certificate should use rsa algorithm".to_owned()));
+        assert!(decode("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").is_err());
+        assert!(
+            decode(&CERTIFICATE.replace("CERTIFICATE", "PRIVATE KEY")).is_err_and(|error| error.contains("neither"))
+        );
+        for cut in (0..CERTIFICATE.len()).step_by(37) {
+            let _ = decode(&CERTIFICATE[..cut]);
+        }
+    }
 }

@@ -5,6 +5,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::{Arguments, Function, Outcome};
 use crate::core::expr::datum::Datum;
+use crate::core::yaml;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -65,6 +66,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
         ],
         call: parse_json,
     },
+    Function {
+        name: "parse_yaml",
+        takes: &["string"],
+        gives: "any",
+        note: "Reads the first YAML document, with the scalars of YAML 1.1.",
+        examples: &[
+            ("parse_yaml('foo: ~\nbar: null')", r#"{"foo": null, "bar": null}"#),
+            ("parse_yaml('{y: 1, n: 2}')", r#"{"true": 1, "false": 2}"#),
+            ("parse_yaml('a: >\n  folded\n  text\n')", r#"{"a": "folded text\n"}"#),
+            ("parse_yaml('[010, 0b11, 1_000, 12:30]')", r#"[8, 3, 1000, "12:30"]"#),
+        ],
+        call: parse_yaml,
+    },
 ];
 
 /// Go's decoder: padding is required, unused bits of the last character are ignored.
@@ -100,6 +114,16 @@ fn parse_json<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let text = arguments.text(0)?;
     arguments.runtime.produce(text.len())?;
     serde_json::from_str(&text)
+        .map(Datum::owned)
+        .map_err(|error| arguments.fail(error))
+}
+
+fn parse_yaml<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
+    let text = arguments.text(0)?;
+    // Reading YAML costs far more than copying it, and aliases may add to it.
+    arguments.runtime.step(text.len())?;
+    arguments.runtime.produce(text.len())?;
+    yaml::read_value(&text)
         .map(Datum::owned)
         .map_err(|error| arguments.fail(error))
 }

@@ -133,7 +133,9 @@ fn contains<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 
 fn reverse<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     if arguments.get(0).as_bytes().is_some() {
-        return arguments.give(arguments.text(0)?.chars().rev().collect::<String>());
+        let text = arguments.text(0)?;
+        arguments.runtime.produce(text.len())?;
+        return Ok(Datum::text(text.chars().rev().collect::<String>()));
     }
     Ok(Datum::list(arguments.list(0)?.iter().rev().collect()))
 }
@@ -194,11 +196,12 @@ fn sort_by<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     pay_for_order(arguments, elements.len())?;
     let mut keyed: Vec<(Key, Datum<'a>)> = Vec::with_capacity(elements.len());
     for element in elements.iter() {
-        let key = key_of(
-            arguments,
-            arguments.apply(1, &element)?,
-            keyed.first().map(|(first, _)| first),
-        )?;
+        // A missing key is this function's error, so that no `||` around it reads it as a missing value.
+        let found = match arguments.apply(1, &element) {
+            Err(Fault::Missing(key)) => return Err(arguments.fail(format!("an element has no key {key:?}"))),
+            other => other?,
+        };
+        let key = key_of(arguments, found, keyed.first().map(|(first, _)| first))?;
         keyed.push((key, element));
     }
     Ok(ordered(keyed))

@@ -236,11 +236,17 @@ fn replaced<'a>(arguments: &Arguments<'_, 'a>, most: usize) -> Outcome<'a> {
 }
 
 fn to_upper<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
-    arguments.give(arguments.text(0)?.chars().map(upper).collect::<String>())
+    mapped(arguments, upper)
 }
 
 fn to_lower<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
-    arguments.give(arguments.text(0)?.chars().map(lower).collect::<String>())
+    mapped(arguments, lower)
+}
+
+fn mapped<'a>(arguments: &Arguments<'_, 'a>, map: fn(char) -> char) -> Outcome<'a> {
+    let text = arguments.text(0)?;
+    arguments.runtime.produce(text.len())?;
+    Ok(Datum::text(text.chars().map(map).collect::<String>()))
 }
 
 /// The character's upper case if that is one character: ß stays ß.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::core::expr::{EvalError, Lookup, Runtime, Scope};
+use crate::core::generate::error::Cause;
 use crate::core::generate::facts::{Answer, Facts};
 use crate::core::generate::fetch::Fetch;
 use crate::core::generate::gate::Gate;
@@ -20,7 +21,6 @@ pub(in crate::core::generate) struct Session<'s> {
     pub(in crate::core::generate) facts: &'s Facts,
     /// For a ConfigMap without a namespace.
     pub(in crate::core::generate) home: &'s str,
-    /// The names of the request: `request` and what is derived from it.
     needs: RefCell<BTreeSet<Fetch>>,
     context_bytes: Cell<usize>,
     depth: Cell<usize>,
@@ -67,11 +67,13 @@ impl<'s> Session<'s> {
         answer
     }
 
-    /// Notes what an expression could not do without.
-    pub(in crate::core::generate) fn note(&self, lookup: &Lookup) {
-        if let Lookup::Host(name) = lookup {
+    /// Whether something is not wrong but waits for a fact; the fact is noted.
+    pub(in crate::core::generate) fn waits_for(&self, cause: &Cause) -> bool {
+        let Some(lookup) = cause.waits() else { return false };
+        if let Some(Lookup::Host(name)) = lookup {
             self.needs.borrow_mut().insert(Fetch::Host(name.clone()));
         }
+        true
     }
 
     /// Everything that was missing so far.
