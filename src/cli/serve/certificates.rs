@@ -61,7 +61,11 @@ impl Source {
         client: Option<Client>,
         sink: &Sink,
     ) -> anyhow::Result<Self> {
-        let Place { namespace, service, webhook_configuration } = place;
+        let Place {
+            namespace,
+            service,
+            webhook_configuration,
+        } = place;
         let settings = Settings {
             namespace,
             service,

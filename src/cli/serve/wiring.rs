@@ -95,13 +95,26 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         ),
     };
     let tls = tls_config(sink.certificates.clone(), client_roots.as_deref())?;
-    let ClusterArgs { offline, kubeconfig, context, namespace, service, webhook_configuration } = cluster;
+    let ClusterArgs {
+        offline,
+        kubeconfig,
+        context,
+        namespace,
+        service,
+        webhook_configuration,
+    } = cluster;
     let client = match offline {
         true => None,
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
-    let controller = client.clone().map(|client| controller(client, &namespace, generate, &metrics, &health));
-    let place = Place { namespace, service, webhook_configuration };
+    let controller = client
+        .clone()
+        .map(|client| controller(client, &namespace, generate, &metrics, &health));
+    let place = Place {
+        namespace,
+        service,
+        webhook_configuration,
+    };
     let source = Source::open(certificates, place, client, &sink).await?;
     let https = Bound::bind(listen).await?;
     let admin = Bound::bind(admin_listen).await?;
@@ -195,7 +208,14 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
 }
 
 fn controller(client: Client, namespace: &str, args: GenerateArgs, metrics: &Metrics, health: &Health) -> Controller {
-    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake } = args;
+    let GenerateArgs {
+        lease,
+        identity,
+        progress,
+        settings,
+        generate_workers,
+        delete_brake,
+    } = args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
         namespace: namespace.to_owned(),
