@@ -23,11 +23,7 @@ impl Live {
         let client = runtime.block_on(cluster::connect(None, None))?;
         let api = Api::new(client);
         let reader = Reader::new(api.clone(), Arc::new(Discovery::new(api)));
-        Ok(Self {
-            runtime,
-            reader,
-            answers: BTreeMap::new(),
-        })
+        Ok(Self { runtime, reader, answers: BTreeMap::new() })
     }
 
     pub(super) fn answer(&mut self, fetch: &Fetch, world: &World) -> Answer {

@@ -21,8 +21,8 @@
 //! | `request` | work that is stored in the cluster |
 
 pub mod api_path;
-mod body;
 mod brake;
+mod body;
 pub mod context;
 pub mod diff;
 pub mod downstream;

@@ -17,17 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("controller", &["core", "compile", "index", "cluster", "telemetry"]),
     (
         "cli",
-        &[
-            "core",
-            "api",
-            "compile",
-            "index",
-            "server",
-            "telemetry",
-            "webhook",
-            "controller",
-            "cluster",
-        ],
+        &["core", "api", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"],
     ),
 ];
 

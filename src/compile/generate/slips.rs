@@ -13,10 +13,7 @@ pub(super) fn strip_braces<'t>(text: &'t str, path: &FieldPath, findings: &mut F
     let inner = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
     match inner {
         Some(inner) if !inner.contains("{{") && !inner.contains("}}") => {
-            let message = format!(
-                "is an expression already; the braces are ignored, write `{}`",
-                inner.trim()
-            );
+            let message = format!("is an expression already; the braces are ignored, write `{}`", inner.trim());
             findings.warn(path, Reason::Suspicious, message);
             inner.trim()
         }
@@ -42,9 +39,7 @@ pub(super) fn unswap(source: &Node<'_>, findings: &mut Findings) -> Option<Value
 /// `v1`, `apps/v1`, `gateway.networking.k8s.io/v1beta1`.
 fn is_api_version(text: &str) -> bool {
     let version = text.rsplit('/').next().unwrap_or(text);
-    let Some(rest) = version.strip_prefix('v') else {
-        return false;
-    };
+    let Some(rest) = version.strip_prefix('v') else { return false };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match rest.find(|letter: char| !letter.is_ascii_digit()) {
         None => digits(rest),
@@ -129,11 +124,7 @@ mod tests {
         let body = json!({"spec": [{"=(name)": 1}], "(x)": 2, "plain()": 3, "data": {"a(b)": ""}});
         let mut findings = Findings::default();
         refuse_anchors(&Node::new(Some(&body), FieldPath::root().field("data")), &mut findings);
-        let mut fields: Vec<_> = findings
-            .errors
-            .iter()
-            .map(|problem| problem.field.to_string())
-            .collect();
+        let mut fields: Vec<_> = findings.errors.iter().map(|problem| problem.field.to_string()).collect();
         fields.sort();
         assert_eq!(fields, ["data.(x)", "data.spec[0].=(name)"]);
     }

@@ -65,10 +65,7 @@ impl Cause {
     pub(super) fn waits(&self) -> Option<Option<&Lookup>> {
         match self {
             Self::Waits { .. } => Some(None),
-            Self::Expression {
-                reason: EvalError::Needs(lookup),
-                ..
-            } => Some(Some(lookup)),
+            Self::Expression { reason: EvalError::Needs(lookup), .. } => Some(Some(lookup)),
             Self::Template(error) => error.needs().map(Some),
             _ => None,
         }
