@@ -15,8 +15,9 @@ use tokio::time::sleep;
 use tracing::info;
 
 use super::certificates::{Place, Sink, Source};
+use super::front::Front;
 use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve};
-use crate::cluster::connect;
+use crate::cluster::{Api, connect};
 use crate::controller::{Controller, Options};
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
 use crate::telemetry::{self, Health, Metrics, Outcome};
@@ -51,6 +52,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         certificates,
         cluster,
         generate,
+        admission,
         limits,
         worker_threads: _,
         log: _,
@@ -101,6 +103,10 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
     let controller = client.clone().map(|client| controller(client, &namespace, generate, &metrics, &health));
+    let installed = webhook_configuration.first().cloned().unwrap_or_default();
+    let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
+        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, controller))
+    });
     let place = Place { namespace, service, webhook_configuration };
     let source = Source::open(certificates, place, client, &sink).await?;
     let https = Bound::bind(listen).await?;
@@ -139,12 +145,18 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             CONTROLLER
         });
     }
+    if let Some(front) = front.clone() {
+        tasks.spawn(async move {
+            front.run().await;
+            "the webhook configuration"
+        });
+    }
     tasks.spawn({
         let metrics = metrics.clone();
         let wire = Wire(metrics.clone());
         let answer = move |request: Request<Bytes>| {
-            let response = admit(&request, &metrics);
-            async move { response }
+            let (front, metrics) = (front.clone(), metrics.clone());
+            async move { admit(&request, front.as_deref(), &metrics).await }
         };
         let mut until = drain.clone();
         async move {
@@ -215,9 +227,12 @@ async fn first_certificate(served: &mut watch::Receiver<bool>) {
     let _ = served.wait_for(|serving| *serving).await;
 }
 
-fn admit(request: &Request<Bytes>, metrics: &Metrics) -> hyper::Response<Bytes> {
+async fn admit(request: &Request<Bytes>, front: Option<&Front>, metrics: &Metrics) -> hyper::Response<Bytes> {
     let started = Instant::now();
-    let webhook::Answer { response, outcome } = webhook::handle(request);
+    let webhook::Answer { response, outcome } = match front {
+        Some(front) => webhook::handle_with(front, request).await,
+        None => webhook::handle(request),
+    };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,
         webhook::Outcome::Denied => Outcome::Denied,
