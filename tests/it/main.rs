@@ -2,6 +2,7 @@
 
 mod envoy;
 mod fuzz_corpus;
+mod hostile;
 mod jmespath;
 mod layers;
 mod manifests;
