@@ -5,6 +5,7 @@ mod support;
 mod admission;
 mod envoy;
 mod fuzz_corpus;
+mod hostile;
 mod jmespath;
 mod layers;
 mod manifests;
