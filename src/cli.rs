@@ -1,8 +1,11 @@
 //! The command line: a list of commands, each in a file of its own with its arguments and `run`.
 
 mod duration;
+mod format;
+mod load;
 mod output;
 mod serve;
+mod validate;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -11,6 +14,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use serve::Serve;
+pub use validate::Validate;
 
 /// Admits, runs and explains Kyverno generate rules and Kuma mesh policies on Kubernetes.
 #[derive(Debug, Parser)]
@@ -25,6 +29,7 @@ const EXIT_CODES: &str = "Exit codes: 0 clean, 1 findings, 2 could not run.";
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Box<Serve>),
+    Validate(Validate),
 }
 
 /// How a command that could run ended: `main` exits with 0 or 1, and with 2 on an `Err`.
@@ -38,6 +43,7 @@ impl Command {
     fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         match self {
             Self::Serve(command) => command.run(out),
+            Self::Validate(command) => command.run(out),
         }
     }
 }

@@ -9,9 +9,11 @@
 //! | [`cluster`] | all I/O with a Kubernetes API server |
 //! | [`server`] | transport: TLS, bounded bodies, drain; knows no path |
 //! | [`telemetry`] | logs, metrics, health |
-//! | [`compile`] | documents in, findings out |
+//! | [`compile`] | what users write, checked and turned into what the engine runs |
+//! | [`api`] | the definitions of the served kinds |
 //! | [`core`] | the engine: values in, values out; no I/O, no clock |
 
+pub mod api;
 pub mod cli;
 pub mod cluster;
 pub mod compile;

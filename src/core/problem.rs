@@ -3,6 +3,7 @@
 //! A validator never stops at the first problem; it pushes each into a list. Paths render as Kubernetes users know them:
 //! `spec.to[0].rules[2]`, `selectors[0].match["kuma.io/service"]`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The way from the root of a document to one of its values.
@@ -13,7 +14,7 @@ pub struct FieldPath(Vec<Step>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// A named field of an object: `.name`.
-    Field(String),
+    Field(Cow<'static, str>),
     /// An element of a list: `[2]`.
     Index(usize),
     /// An entry of a map whose keys are the user's own: `["kuma.io/service"]`.
@@ -79,7 +80,7 @@ impl FieldPath {
 
     /// `self.name`
     #[must_use]
-    pub fn field(&self, name: impl Into<String>) -> Self {
+    pub fn field(&self, name: impl Into<Cow<'static, str>>) -> Self {
         self.step(Step::Field(name.into()))
     }
 
@@ -93,6 +94,12 @@ impl FieldPath {
     #[must_use]
     pub fn key(&self, key: impl Into<String>) -> Self {
         self.step(Step::Key(key.into()))
+    }
+
+    /// This path seen from further up: `parent` followed by its steps.
+    #[must_use]
+    pub fn below(&self, parent: &Self) -> Self {
+        Self(parent.0.iter().chain(&self.0).cloned().collect())
     }
 
     pub fn steps(&self) -> &[Step] {

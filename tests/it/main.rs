@@ -1,1 +1,11 @@
 //! One binary for everything that needs nothing but this checkout.
+
+mod support;
+
+mod admission;
+mod envoy;
+mod layers;
+mod manifests;
+mod proxy_template;
+mod serve;
+mod server;

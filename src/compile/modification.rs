@@ -1,0 +1,501 @@
+//! Lists of modifications, as ProxyTemplate and MeshProxyPatch write them.
+//!
+//! Both dialects have the same six targets and the same operations; they differ in a few habits that [`Dialect`] names.
+//! Two spellings of a criterion exist (`side` or `origin`, and `type` or `name` for filters); both are understood.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::reader::{Node, Object};
+use super::{Findings, json_patch};
+use crate::core::envoy::modification::{
+    Criteria, FilterChange, FilterKind, FilterPatch, Modification, Patch, Position, ResourceChange, ResourceKind,
+};
+use crate::core::envoy::{self, DecodeError, Decoded, MessageType, Strictness};
+use crate::core::problem::{FieldPath, Reason};
+use crate::core::yaml;
+
+/// Whose list it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    ProxyTemplate,
+}
+
+/// What an entry may modify: the key that says so, and the type of its documents.
+struct Target {
+    key: &'static str,
+    kind: Kind,
+    message: MessageType,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Resource(ResourceKind),
+    Filter(FilterKind),
+}
+
+const TARGETS: &[Target] = &[
+    Target {
+        key: "cluster",
+        kind: Kind::Resource(ResourceKind::Cluster),
+        message: MessageType::Cluster,
+    },
+    Target {
+        key: "listener",
+        kind: Kind::Resource(ResourceKind::Listener),
+        message: MessageType::Listener,
+    },
+    Target {
+        key: "route",
+        kind: Kind::Resource(ResourceKind::Route),
+        message: MessageType::RouteConfiguration,
+    },
+    Target {
+        key: "virtualHost",
+        kind: Kind::Resource(ResourceKind::VirtualHost),
+        message: MessageType::VirtualHost,
+    },
+    Target {
+        key: "httpFilter",
+        kind: Kind::Filter(FilterKind::Http),
+        message: MessageType::HttpFilter,
+    },
+    Target {
+        key: "networkFilter",
+        kind: Kind::Filter(FilterKind::Network),
+        message: MessageType::NetworkFilter,
+    },
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Operation {
+    Add,
+    Insert(Position),
+    Remove,
+    Patch,
+}
+
+const RESOURCE_OPERATIONS: &[(&str, Operation)] = &[
+    ("add", Operation::Add),
+    ("remove", Operation::Remove),
+    ("patch", Operation::Patch),
+];
+
+const FILTER_OPERATIONS: &[(&str, Operation)] = &[
+    ("addFirst", Operation::Insert(Position::First)),
+    ("addLast", Operation::Insert(Position::Last)),
+    ("addBefore", Operation::Insert(Position::Before)),
+    ("addAfter", Operation::Insert(Position::After)),
+    ("remove", Operation::Remove),
+    ("patch", Operation::Patch),
+];
+
+/// Reads a list of modifications; entries with findings are left out of the result.
+pub(super) fn read_list(list: &Node<'_>, dialect: Dialect, findings: &mut Findings) -> Vec<Modification> {
+    let entries = list.list(findings);
+    let spelling = Spelling::of(&entries);
+    entries
+        .iter()
+        .filter_map(|entry| read_entry(entry, dialect, spelling, findings))
+        .collect()
+}
+
+/// An embedded Envoy document: YAML text, or an inline mapping. `None` if there is none, or none that can be read.
+pub(super) fn read_document<'v>(value: &Node<'v>, findings: &mut Findings) -> Option<Cow<'v, Value>> {
+    match value.value()? {
+        Value::String(text) if text.trim().is_empty() => None,
+        Value::String(text) => match yaml::read_value(text) {
+            Ok(document) => Some(Cow::Owned(document)),
+            Err(error) => {
+                findings.refuse(&value.path, Reason::Envoy, format!("not YAML: {error}"));
+                None
+            }
+        },
+        inline => Some(Cow::Borrowed(inline)),
+    }
+}
+
+/// The canonical document of a decoding that worked, its notes as warnings; a failed one becomes a finding.
+pub(super) fn accept(
+    decoded: Result<Decoded, DecodeError>,
+    what: &str,
+    path: &FieldPath,
+    findings: &mut Findings,
+) -> Option<Value> {
+    match decoded {
+        Ok(decoded) => {
+            for note in decoded.notes {
+                findings.warn(path, Reason::Suspicious, note.to_string());
+            }
+            Some(decoded.value)
+        }
+        Err(error) => {
+            findings.refuse(path, Reason::Envoy, format!("not a valid Envoy {what}: {error}"));
+            None
+        }
+    }
+}
+
+/// Which of the two spellings a document uses; a missing filter name is reported under the one its author knows.
+#[derive(Clone, Copy, PartialEq)]
+enum Spelling {
+    SideAndType,
+    OriginAndName,
+}
+
+impl Spelling {
+    fn of(entries: &[Node<'_>]) -> Self {
+        let has_alias = |entry: &Node<'_>| {
+            let targets = entry
+                .value()
+                .and_then(Value::as_object)
+                .into_iter()
+                .flat_map(|entry| entry.values());
+            let criteria = targets.filter_map(|target| target.get("match"));
+            criteria
+                .into_iter()
+                .any(|criteria| criteria.get("side").is_some() || criteria.get("type").is_some())
+        };
+        if entries.iter().any(has_alias) {
+            Self::SideAndType
+        } else {
+            Self::OriginAndName
+        }
+    }
+}
+
+fn read_entry(entry: &Node<'_>, dialect: Dialect, spelling: Spelling, findings: &mut Findings) -> Option<Modification> {
+    let before = findings.errors.len();
+    let object = entry.object(findings);
+    let given: Vec<(&Target, Node<'_>)> = TARGETS
+        .iter()
+        .map(|target| (target, object.get(target.key)))
+        .filter(|(_, field)| field.is_present())
+        .collect();
+    object.warn_of_unknown(findings);
+    let [(target, field)] = given.as_slice() else {
+        if findings.errors.len() == before {
+            let known: Vec<_> = TARGETS.iter().map(|target| target.key).collect();
+            let message = match given.as_slice() {
+                [] => format!("exactly one of {} is needed", known.join(", ")),
+                several => {
+                    let keys: Vec<_> = several.iter().map(|(target, _)| target.key).collect();
+                    format!(
+                        "exactly one target in an entry, not {}; make an entry of each",
+                        keys.join(" and ")
+                    )
+                }
+            };
+            findings.refuse(&entry.path, Reason::Xor, message);
+        }
+        return None;
+    };
+    let modification = Reading {
+        target,
+        dialect,
+        spelling,
+        findings,
+    }
+    .read(field)?;
+    (findings.errors.len() == before).then_some(modification)
+}
+
+/// The reading of one entry.
+struct Reading<'f> {
+    target: &'static Target,
+    dialect: Dialect,
+    spelling: Spelling,
+    findings: &'f mut Findings,
+}
+
+impl Reading<'_> {
+    fn read(mut self, field: &Node<'_>) -> Option<Modification> {
+        let object = field.object(self.findings);
+        let (operation, criteria, value, patches) = (
+            object.get("operation"),
+            object.get("match"),
+            object.get("value"),
+            object.get("jsonPatches"),
+        );
+        object.warn_of_unknown(self.findings);
+
+        let operation = self.read_operation(&operation)?;
+        let criteria = self.read_criteria(&criteria, operation);
+        match self.target.kind {
+            Kind::Resource(kind) => {
+                let change = match operation {
+                    Operation::Remove => self.read_removal(&value, &patches, ResourceChange::Remove),
+                    Operation::Patch => self.read_patch(&object, &value, &patches).map(ResourceChange::Patch),
+                    Operation::Add | Operation::Insert(_) => self.read_whole(&value, &patches).map(ResourceChange::Add),
+                };
+                Some(Modification::Resource {
+                    kind,
+                    criteria,
+                    change: change?,
+                })
+            }
+            Kind::Filter(kind) => {
+                let change = match operation {
+                    Operation::Remove => self.read_removal(&value, &patches, FilterChange::Remove),
+                    Operation::Patch => self
+                        .read_filter_patch(&object, &value, &patches)
+                        .map(FilterChange::Patch),
+                    Operation::Insert(position) => self
+                        .read_whole(&value, &patches)
+                        .map(|filter| FilterChange::Insert(position, filter)),
+                    Operation::Add => None,
+                };
+                Some(Modification::Filter {
+                    kind,
+                    criteria,
+                    change: change?,
+                })
+            }
+        }
+    }
+
+    fn operations(&self) -> &'static [(&'static str, Operation)] {
+        match self.target.kind {
+            Kind::Resource(_) => RESOURCE_OPERATIONS,
+            Kind::Filter(_) => FILTER_OPERATIONS,
+        }
+    }
+
+    /// The first letter may be of either case: the two dialects write `add` and `Add`.
+    fn read_operation(&mut self, field: &Node<'_>) -> Option<Operation> {
+        let given = field.text(self.findings).unwrap_or_default();
+        let mut letters = given.chars();
+        let canonical: String = letters
+            .next()
+            .into_iter()
+            .flat_map(char::to_lowercase)
+            .chain(letters)
+            .collect();
+        let operation = self.operations().iter().find(|(name, _)| *name == canonical);
+        if operation.is_none() {
+            let known: Vec<_> = self.operations().iter().map(|(name, _)| *name).collect();
+            let what = if given.is_empty() {
+                "missing".to_owned()
+            } else {
+                format!("unknown value `{given}`")
+            };
+            self.findings.refuse(
+                &field.path,
+                Reason::Enum,
+                format!("{what}; known: {}", known.join(", ")),
+            );
+        }
+        operation.map(|(_, operation)| *operation)
+    }
+
+    fn read_criteria(&mut self, field: &Node<'_>, operation: Operation) -> Criteria {
+        let is_filter = matches!(self.target.kind, Kind::Filter(_));
+        let criteria = field.object(self.findings);
+        let name = criteria.get("name");
+        let kind = is_filter.then(|| criteria.get("type"));
+        let (side, origin) = (criteria.get("side"), criteria.get("origin"));
+        let mut read = Criteria {
+            name: self.either(&name, kind.as_ref(), &field.path),
+            origin: self.either(&origin, Some(&side), &field.path),
+            ..Criteria::default()
+        };
+        match self.target.kind {
+            Kind::Resource(ResourceKind::Listener) => read.tags = self.tags(&criteria.get("tags")),
+            Kind::Resource(ResourceKind::VirtualHost) => {
+                read.route_configuration_name = self.criterion(&criteria.get("routeConfigurationName"));
+            }
+            Kind::Resource(ResourceKind::Cluster | ResourceKind::Route) => {}
+            Kind::Filter(_) => {
+                read.listener_name = self.criterion(&criteria.get("listenerName"));
+                read.listener_tags = self.tags(&criteria.get("listenerTags"));
+            }
+        }
+        criteria.warn_of_unknown(self.findings);
+        self.check_criteria(field, operation, &name, kind.as_ref(), &read);
+        read
+    }
+
+    fn check_criteria(
+        &mut self,
+        field: &Node<'_>,
+        operation: Operation,
+        name: &Node<'_>,
+        kind: Option<&Node<'_>>,
+        read: &Criteria,
+    ) {
+        let written = if kind.is_some_and(Node::is_present) {
+            kind.unwrap_or(name)
+        } else {
+            name
+        };
+        match (self.target.kind, operation) {
+            (Kind::Resource(ResourceKind::Cluster | ResourceKind::Listener | ResourceKind::Route), Operation::Add)
+                if field.is_present() =>
+            {
+                let message = "not permitted with operation add: the new resource's own name says where it goes";
+                self.findings.refuse(&field.path, Reason::Forbidden, message);
+            }
+            (Kind::Resource(ResourceKind::VirtualHost), Operation::Add) if read.name.is_some() => {
+                let message = "not permitted with operation add: the new virtual host has its own name";
+                self.findings.refuse(&name.path, Reason::Forbidden, message);
+            }
+            (Kind::Filter(_), Operation::Insert(Position::First | Position::Last)) if read.name.is_some() => {
+                let message = "not permitted with addFirst and addLast: there is no neighbour to name";
+                self.findings.refuse(&written.path, Reason::Forbidden, message);
+            }
+            (Kind::Filter(_), Operation::Insert(Position::Before | Position::After) | Operation::Patch)
+                if read.name.is_none() =>
+            {
+                let expected = match self.spelling {
+                    Spelling::SideAndType => field.path.field("type"),
+                    Spelling::OriginAndName => field.path.field("name"),
+                };
+                let message = "may not be empty: the filter that the operation refers to";
+                self.findings.refuse(&expected, self.absent_name(), message);
+            }
+            _ => {}
+        }
+    }
+
+    fn absent_name(&self) -> Reason {
+        match self.dialect {
+            Dialect::ProxyTemplate => Reason::Empty,
+        }
+    }
+
+    /// A criterion that may be spelled in two ways; both at once must agree.
+    fn either(&mut self, field: &Node<'_>, alias: Option<&Node<'_>>, criteria: &FieldPath) -> Option<String> {
+        let value = self.criterion(field);
+        let Some(alias) = alias else { return value };
+        match (value, self.criterion(alias)) {
+            (Some(value), Some(other)) if value != other => {
+                let message = format!(
+                    "`{}` and `{}` mean the same and say different things",
+                    field.path, alias.path
+                );
+                self.findings.refuse(criteria, Reason::Xor, message);
+                Some(value)
+            }
+            (value, other) => value.or(other),
+        }
+    }
+
+    /// An empty criterion holds for everything, as an absent one does.
+    fn criterion(&mut self, field: &Node<'_>) -> Option<String> {
+        field
+            .text(self.findings)
+            .filter(|text| !text.is_empty())
+            .map(Cow::into_owned)
+    }
+
+    fn tags(&mut self, field: &Node<'_>) -> BTreeMap<String, String> {
+        let entries = field.entries(self.findings);
+        let text = |value: &Node<'_>, findings: &mut Findings| value.text(findings).unwrap_or_default().into_owned();
+        entries
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), text(value, self.findings)))
+            .collect()
+    }
+
+    fn read_removal<C>(&mut self, value: &Node<'_>, patches: &Node<'_>, change: C) -> Option<C> {
+        if value.is_present() {
+            self.findings
+                .refuse(&value.path, Reason::Forbidden, "not permitted with operation remove");
+        }
+        self.forbid_patches(patches);
+        Some(change)
+    }
+
+    /// A new object, which must be complete in itself.
+    fn read_whole(&mut self, value: &Node<'_>, patches: &Node<'_>) -> Option<Value> {
+        self.forbid_patches(patches);
+        let before = self.findings.errors.len();
+        let Some(document) = read_document(value, self.findings) else {
+            if self.findings.errors.len() == before {
+                let message = format!("required: the {} to add, as YAML", self.target.message.name());
+                self.findings.refuse(&value.path, Reason::Required, message);
+            }
+            return None;
+        };
+        self.decode(&document, Strictness::Whole, &value.path)
+    }
+
+    fn read_patch(&mut self, object: &Object<'_>, value: &Node<'_>, patches: &Node<'_>) -> Option<Patch<Value>> {
+        match self.one_patch(object, value, patches)? {
+            Patch::Json(patches) => Some(Patch::Json(patches)),
+            Patch::Merge(document) => self
+                .decode(&document, Strictness::Partial, &value.path)
+                .map(Patch::Merge),
+        }
+    }
+
+    fn read_filter_patch(
+        &mut self,
+        object: &Object<'_>,
+        value: &Node<'_>,
+        patches: &Node<'_>,
+    ) -> Option<Patch<FilterPatch>> {
+        match self.one_patch(object, value, patches)? {
+            Patch::Json(patches) => Some(Patch::Json(patches)),
+            Patch::Merge(document) if is_bare_body(&document) => {
+                Some(Patch::Merge(FilterPatch::Body(document.into_owned())))
+            }
+            Patch::Merge(document) => {
+                let filter = self.decode(&document, Strictness::Partial, &value.path)?;
+                Some(Patch::Merge(FilterPatch::Filter(filter)))
+            }
+        }
+    }
+
+    /// A patch is either a document or a list of operations.
+    fn one_patch<'v>(
+        &mut self,
+        object: &Object<'_>,
+        value: &Node<'v>,
+        patches: &Node<'_>,
+    ) -> Option<Patch<Cow<'v, Value>>> {
+        let has_patches = patches
+            .value()
+            .is_some_and(|patches| patches.as_array().is_none_or(|list| !list.is_empty()));
+        if value.is_present() == has_patches {
+            let message = "exactly one of value and jsonPatches with operation patch";
+            self.findings.refuse(&object.path, Reason::Xor, message);
+        }
+        let operations = json_patch::read(patches, self.findings);
+        if has_patches {
+            return Some(Patch::Json(operations));
+        }
+        let before = self.findings.errors.len();
+        let document = read_document(value, self.findings);
+        if document.is_none() && self.findings.errors.len() > before {
+            return None;
+        }
+        Some(Patch::Merge(
+            document.unwrap_or(Cow::Owned(Value::Object(serde_json::Map::new()))),
+        ))
+    }
+
+    fn forbid_patches(&mut self, patches: &Node<'_>) {
+        if patches.is_present() {
+            self.findings
+                .refuse(&patches.path, Reason::Forbidden, "only permitted with operation patch");
+        }
+    }
+
+    fn decode(&mut self, document: &Value, strictness: Strictness, path: &FieldPath) -> Option<Value> {
+        let decoded = envoy::decode(self.target.message, document, strictness);
+        accept(decoded, self.target.message.name(), path, self.findings)
+    }
+}
+
+/// Whether the document is the body of a filter's config rather than a filter: it has none of a filter's keys.
+fn is_bare_body(document: &Value) -> bool {
+    document.as_object().is_some_and(|object| {
+        !object.is_empty()
+            && !["name", "typedConfig", "typed_config", "@type"]
+                .iter()
+                .any(|key| object.contains_key(*key))
+    })
+}

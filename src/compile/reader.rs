@@ -1,0 +1,161 @@
+//! Reading wire documents field by field, each with its path.
+//!
+//! Null reads as absent, and a number or boolean where text is wanted reads as its text, so that the semantic checks always
+//! have something to say; what the API server's schema thinks of such a document is reported apart.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use serde_json::{Map, Value};
+
+use super::Findings;
+use crate::core::nearest::nearest;
+use crate::core::problem::{FieldPath, Reason};
+
+/// A value that may be absent, and where it stands or would stand.
+#[derive(Clone, Debug)]
+pub(crate) struct Node<'v> {
+    value: Option<&'v Value>,
+    pub(crate) path: FieldPath,
+}
+
+/// An object that remembers which of its fields were asked for, so that the others can be called unknown.
+pub(crate) struct Object<'v> {
+    entries: Option<&'v Map<String, Value>>,
+    pub(crate) path: FieldPath,
+    asked: RefCell<Vec<&'static str>>,
+    passed_over: RefCell<Vec<&'static str>>,
+}
+
+impl<'v> Node<'v> {
+    pub(crate) fn new(value: Option<&'v Value>, path: FieldPath) -> Self {
+        Self {
+            value: value.filter(|value| !value.is_null()),
+            path,
+        }
+    }
+
+    /// A field of this value, if it is an object; for single look-ups without the unknown-field check.
+    pub(crate) fn below(&self, name: &'static str) -> Self {
+        Self::new(self.value.and_then(|value| value.get(name)), self.path.field(name))
+    }
+
+    pub(crate) fn value(&self) -> Option<&'v Value> {
+        self.value
+    }
+
+    pub(crate) fn is_present(&self) -> bool {
+        self.value.is_some()
+    }
+
+    /// The value as an object; absent and mistyped ones read as an empty object, the latter with a finding.
+    pub(crate) fn object(&self, findings: &mut Findings) -> Object<'v> {
+        let entries = match self.value {
+            Some(Value::Object(entries)) => Some(entries),
+            Some(other) => {
+                self.mistyped("a mapping", other, findings);
+                None
+            }
+            None => None,
+        };
+        Object {
+            entries,
+            path: self.path.clone(),
+            asked: RefCell::default(),
+            passed_over: RefCell::default(),
+        }
+    }
+
+    /// The elements of a list; absent and mistyped ones read as an empty list, the latter with a finding.
+    pub(crate) fn list(&self, findings: &mut Findings) -> Vec<Node<'v>> {
+        match self.value {
+            Some(Value::Array(items)) => items
+                .iter()
+                .enumerate()
+                .map(|(index, item)| Node::new(Some(item), self.path.index(index)))
+                .collect(),
+            Some(other) => {
+                self.mistyped("a list", other, findings);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// The entries of a map whose keys are the user's own, in the order of the keys.
+    pub(crate) fn entries(&self, findings: &mut Findings) -> Vec<(&'v str, Node<'v>)> {
+        match self.value {
+            Some(Value::Object(entries)) => entries
+                .iter()
+                .map(|(key, value)| (key.as_str(), Node::new(Some(value), self.path.key(key.as_str()))))
+                .collect(),
+            Some(other) => {
+                self.mistyped("a mapping", other, findings);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// The value as text; numbers and booleans read as their text.
+    pub(crate) fn text(&self, findings: &mut Findings) -> Option<Cow<'v, str>> {
+        match self.value? {
+            Value::String(text) => Some(Cow::Borrowed(text)),
+            scalar @ (Value::Number(_) | Value::Bool(_)) => Some(Cow::Owned(scalar.to_string())),
+            other => {
+                self.mistyped("text", other, findings);
+                None
+            }
+        }
+    }
+
+    fn mistyped(&self, wanted: &str, found: &Value, findings: &mut Findings) {
+        findings.refuse(
+            &self.path,
+            Reason::Format,
+            format!("must be {wanted}, not {}", describe(found)),
+        );
+    }
+}
+
+impl<'v> Object<'v> {
+    /// The field of that name.
+    pub(crate) fn get(&self, name: &'static str) -> Node<'v> {
+        self.asked.borrow_mut().push(name);
+        Node::new(
+            self.entries.and_then(|entries| entries.get(name)),
+            self.path.field(name),
+        )
+    }
+
+    /// Fields that are somebody else's business: not read here, and not unknown.
+    pub(crate) fn pass_over(&self, names: &[&'static str]) {
+        self.passed_over.borrow_mut().extend_from_slice(names);
+    }
+
+    /// Warns of the fields that nobody asked for.
+    pub(crate) fn warn_of_unknown(&self, findings: &mut Findings) {
+        let (asked, passed_over) = (self.asked.borrow(), self.passed_over.borrow());
+        for key in self.entries.into_iter().flat_map(Map::keys) {
+            if asked.contains(&key.as_str()) || passed_over.contains(&key.as_str()) {
+                continue;
+            }
+            let hint = match nearest(key, asked.iter().copied()) {
+                Some(known) => format!("unknown field, it has no effect; did you mean `{known}`?"),
+                None => format!("unknown field, it has no effect; known here: {}", asked.join(", ")),
+            };
+            findings.warn(&self.path.field(key.clone()), Reason::Unknown, hint);
+        }
+    }
+}
+
+fn describe(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    }
+}

@@ -1,0 +1,3 @@
+//! Mesh policies as the engine runs them.
+
+pub mod proxy_template;
