@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// The end of every program's log, and of Writ's pods if there are any.
-    fn logs(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         let mut files: Vec<PathBuf> = self
             .folder
             .iter()
