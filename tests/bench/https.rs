@@ -23,7 +23,9 @@ const MOST_LOST: f64 = 0.30;
 const PACE: u32 = 5_000;
 
 /// What is sent: an object that no policy is about, and a policy.
-const BODIES: &[(&str, fn() -> Value)] = &[("pod, 5 KB", pod), ("policy, 5 KB", policy)];
+const BODIES: [(&str, MakeObject); 2] = [("pod", pod), ("policy", policy)];
+
+type MakeObject = fn() -> Value;
 
 pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
     let (rounds, time) = if quick {
@@ -48,7 +50,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
         ),
     ];
     let (mut data, mut missed) = (Vec::new(), Vec::new());
-    for (name, object) in BODIES {
+    for (name, object) in &BODIES {
         let body = review(object());
         for protocol in [Protocol::Http1, Protocol::Http2] {
             let mut pairs = Vec::new();

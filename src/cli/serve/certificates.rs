@@ -21,7 +21,7 @@ pub(super) enum Source {
     Files {
         files: PairFiles,
         interval: Duration,
-        authority: Option<Authority>,
+        authority: Option<Box<Authority>>,
     },
     Keeper {
         keeper: Box<Keeper>,
@@ -95,7 +95,7 @@ impl Source {
                     let text = text.with_context(|| format!("reading {}", file.display()))?;
                     let (bundle, wanted) = watch::channel(text);
                     let keeper = FixedBundle::new(client, settings, wanted);
-                    authority = Some(Authority { file, bundle, keeper });
+                    authority = Some(Box::new(Authority { file, bundle, keeper }));
                 }
                 let interval = args.tls_reload_interval;
                 Ok(Self::Files {
@@ -127,8 +127,9 @@ impl Source {
             Self::Files {
                 files,
                 interval,
-                authority: Some(Authority { file, bundle, keeper }),
+                authority: Some(authority),
             } => {
+                let Authority { file, bundle, keeper } = *authority;
                 let told = |trouble: Option<String>| {
                     if trouble.is_some() {
                         sink.metrics.certificate_error();

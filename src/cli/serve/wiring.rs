@@ -155,11 +155,9 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         ended = tasks.join_next() => return Err(unexpected(ended)),
     }
     shutdown.enter(Phase::Stopping);
-    while let Some(ended) = tasks.join_next().await {
-        match ended {
-            Ok(ADMISSION) => break,
-            other => return Err(unexpected(Some(other))),
-        }
+    match tasks.join_next().await {
+        Some(Ok(ADMISSION)) => {}
+        ended => return Err(unexpected(ended)),
     }
     admin_shutdown.enter(Phase::Stopping);
     tasks.shutdown().await;
