@@ -5,4 +5,5 @@ mod support;
 mod certificates;
 mod node;
 mod proxy_template;
+mod serving;
 mod testbed;

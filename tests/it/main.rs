@@ -4,6 +4,8 @@ mod support;
 
 mod admission;
 mod envoy;
+mod fuzz_corpus;
+mod jmespath;
 mod layers;
 mod manifests;
 mod proxy_template;
