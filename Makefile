@@ -34,6 +34,14 @@ test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP
 .PHONY: check
 check: lint test ## what every change must pass
 
+.PHONY: bench
+bench: ## measurements, each beside a yardstick (ARGS: a name, --json, --quick)
+	$(CARGO) bench --locked --bench bench -- $(ARGS)
+
+.PHONY: certs
+certs: ## a certificate authority and a leaf for development: certs/dev
+	@certs/make
+
 .PHONY: cluster
 cluster: ## start a control plane on loopback and leave it running; prints its kubeconfig
 	@tests/cluster/up

@@ -4,6 +4,9 @@ mod support;
 
 mod admission;
 mod envoy;
+mod fuzz_corpus;
+mod hostile;
+mod jmespath;
 mod layers;
 mod manifests;
 mod proxy_template;
