@@ -28,6 +28,9 @@ const ADMISSION: &str = "the admission port";
 /// The part that ends by itself when asked to.
 const CONTROLLER: &str = "the controller";
 
+/// Parsing more than this takes longer than others on the same thread should wait.
+const LARGE_BODY: usize = 256 << 10;
+
 /// Counts what the transport sees.
 struct Wire(Metrics);
 
@@ -230,8 +233,9 @@ async fn first_certificate(served: &mut watch::Receiver<bool>) {
 async fn admit(request: &Request<Bytes>, front: Option<&Front>, metrics: &Metrics) -> hyper::Response<Bytes> {
     let started = Instant::now();
     let webhook::Answer { response, outcome } = match front {
-        Some(front) => webhook::handle_with(front, request).await,
-        None => webhook::handle(request),
+        Some(front) if !webhook::PATHS.contains(&request.uri().path()) => webhook::handle_with(front, request).await,
+        _ if request.body().len() > LARGE_BODY => tokio::task::block_in_place(|| webhook::handle(request)),
+        _ => webhook::handle(request),
     };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,
