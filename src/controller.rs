@@ -142,6 +142,16 @@ impl Controller {
         self.shared.snapshot.clone()
     }
 
+    /// The kinds of the cluster, as they are found out here.
+    pub fn discovery(&self) -> Arc<Discovery> {
+        self.shared.discovery.clone()
+    }
+
+    /// Whether this replica is the one that works.
+    pub fn leading(&self) -> watch::Receiver<bool> {
+        self.shared.tenure.changes()
+    }
+
     /// The operators' settings in force.
     pub fn settings(&self) -> Arc<ArcSwap<Settings>> {
         self.shared.settings.clone()

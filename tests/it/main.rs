@@ -6,6 +6,7 @@ mod admission;
 mod envoy;
 mod fuzz_corpus;
 mod generate;
+mod hostile;
 mod jmespath;
 mod layers;
 mod manifests;

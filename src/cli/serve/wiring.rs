@@ -15,8 +15,9 @@ use tokio::time::sleep;
 use tracing::info;
 
 use super::certificates::{Place, Sink, Source};
+use super::front::Front;
 use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve};
-use crate::cluster::connect;
+use crate::cluster::{Api, connect};
 use crate::controller::{Controller, Options};
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
 use crate::telemetry::{self, Health, Metrics, Outcome};
@@ -26,6 +27,9 @@ use crate::webhook;
 const ADMISSION: &str = "the admission port";
 /// The part that ends by itself when asked to.
 const CONTROLLER: &str = "the controller";
+
+/// Parsing more than this takes longer than others on the same thread should wait.
+const LARGE_BODY: usize = 256 << 10;
 
 /// Counts what the transport sees.
 struct Wire(Metrics);
@@ -51,6 +55,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         certificates,
         cluster,
         generate,
+        admission,
         limits,
         worker_threads: _,
         log: _,
@@ -95,26 +100,17 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         ),
     };
     let tls = tls_config(sink.certificates.clone(), client_roots.as_deref())?;
-    let ClusterArgs {
-        offline,
-        kubeconfig,
-        context,
-        namespace,
-        service,
-        webhook_configuration,
-    } = cluster;
+    let ClusterArgs { offline, kubeconfig, context, namespace, service, webhook_configuration } = cluster;
     let client = match offline {
         true => None,
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
-    let controller = client
-        .clone()
-        .map(|client| controller(client, &namespace, generate, &metrics, &health));
-    let place = Place {
-        namespace,
-        service,
-        webhook_configuration,
-    };
+    let controller = client.clone().map(|client| controller(client, &namespace, generate, &metrics, &health));
+    let installed = webhook_configuration.first().cloned().unwrap_or_default();
+    let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
+        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, controller))
+    });
+    let place = Place { namespace, service, webhook_configuration };
     let source = Source::open(certificates, place, client, &sink).await?;
     let https = Bound::bind(listen).await?;
     let admin = Bound::bind(admin_listen).await?;
@@ -152,12 +148,18 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             CONTROLLER
         });
     }
+    if let Some(front) = front.clone() {
+        tasks.spawn(async move {
+            front.run().await;
+            "the webhook configuration"
+        });
+    }
     tasks.spawn({
         let metrics = metrics.clone();
         let wire = Wire(metrics.clone());
         let answer = move |request: Request<Bytes>| {
-            let response = admit(&request, &metrics);
-            async move { response }
+            let (front, metrics) = (front.clone(), metrics.clone());
+            async move { admit(&request, front.as_deref(), &metrics).await }
         };
         let mut until = drain.clone();
         async move {
@@ -208,14 +210,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
 }
 
 fn controller(client: Client, namespace: &str, args: GenerateArgs, metrics: &Metrics, health: &Health) -> Controller {
-    let GenerateArgs {
-        lease,
-        identity,
-        progress,
-        settings,
-        generate_workers,
-        delete_brake,
-    } = args;
+    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake } = args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
         namespace: namespace.to_owned(),
@@ -235,9 +230,13 @@ async fn first_certificate(served: &mut watch::Receiver<bool>) {
     let _ = served.wait_for(|serving| *serving).await;
 }
 
-fn admit(request: &Request<Bytes>, metrics: &Metrics) -> hyper::Response<Bytes> {
+async fn admit(request: &Request<Bytes>, front: Option<&Front>, metrics: &Metrics) -> hyper::Response<Bytes> {
     let started = Instant::now();
-    let webhook::Answer { response, outcome } = webhook::handle(request);
+    let webhook::Answer { response, outcome } = match front {
+        Some(front) if !webhook::PATHS.contains(&request.uri().path()) => webhook::handle_with(front, request).await,
+        _ if request.body().len() > LARGE_BODY => tokio::task::block_in_place(|| webhook::handle(request)),
+        _ => webhook::handle(request),
+    };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,
         webhook::Outcome::Denied => Outcome::Denied,
