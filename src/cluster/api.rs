@@ -97,7 +97,7 @@ impl Api {
             .send("list", &kind.plural_name(), Method::GET, &query.path, accept, None)
             .await?;
         Ok(Page {
-            items: items.into_iter().map(|Lean(item)| kind.named(item)).collect(),
+            items: items.into_iter().flatten().map(|Lean(item)| kind.named(item)).collect(),
             version: metadata.resource_version,
             next: metadata.next,
         })

@@ -15,8 +15,8 @@ pub(super) struct Lean(pub(super) Value);
 pub(super) struct LeanList {
     #[serde(default)]
     pub(super) metadata: ListMetadata,
-    #[serde(default)]
-    pub(super) items: Vec<Lean>,
+    /// Some lists say null instead of nothing.
+    pub(super) items: Option<Vec<Lean>>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -106,11 +106,17 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_list_may_be_null() {
+        let list: LeanList = serde_json::from_value(json!({"metadata": {}, "items": null})).expect("a list");
+        assert!(list.items.is_none());
+    }
+
+    #[test]
     fn pages_are_read() {
         let list: LeanList = serde_json::from_value(json!({
             "kind": "SecretList", "metadata": {"resourceVersion": "7", "continue": "c"}, "items": [{"metadata": {"name": "a"}}],
         }))
         .expect("a list");
-        assert_eq!((list.metadata.resource_version.as_str(), list.metadata.next.as_str(), list.items.len()), ("7", "c", 1));
+        assert_eq!((list.metadata.resource_version.as_str(), list.metadata.next.as_str(), list.items.map(|items| items.len())), ("7", "c", Some(1)));
     }
 }

@@ -174,6 +174,7 @@ fn content_hash(indexed: &Indexed) -> String {
 async fn bury(shared: &Shared, policy: &PolicyKey, rule: &str, legacy: &[Legacy]) -> Result<(), WriteError> {
     let reach = policy.reach();
     let mut deleted = 0;
+    shared.written(policy, rule).await;
     for part in legacy {
         let gvk = Gvk::new(&part.api_version, part.kind.as_str());
         for object in labelled(shared, policy, rule, &gvk).await? {
@@ -211,6 +212,7 @@ async fn bury(shared: &Shared, policy: &PolicyKey, rule: &str, legacy: &[Legacy]
 }
 
 async fn release(shared: &Shared, policy: &PolicyKey, rule: &str, kinds: &[Gvk]) -> Result<(), WriteError> {
+    shared.written(policy, rule).await;
     for gvk in kinds {
         for object in labelled(shared, policy, rule, gvk).await? {
             let key = ObjectKey::of(&object);

@@ -155,6 +155,9 @@ pub(super) async fn fulfil(
     report: &mut Report,
 ) -> Result<(), Trouble> {
     let RuleEntry { policy, rule } = entry;
+    let Some(_writing) = shared.write_for(entry) else {
+        return Err(Trouble::Outage("the rule has changed meanwhile".to_owned()));
+    };
     let method = if policy.server_side_apply {
         Method::Apply
     } else {

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
 
 use super::chores::Chore;
 use super::downstream::Downstream;
@@ -58,6 +60,26 @@ pub(super) struct Shared {
     brake: Mutex<Brake>,
     /// The newest trigger of each one-shot rule.
     newest: Mutex<HashMap<(PolicyKey, String), u64>>,
+    /// How many pieces of work of a rule are being written right now.
+    writing: Mutex<HashMap<(PolicyKey, String), usize>>,
+}
+
+/// Held while the objects of a rule are being written.
+pub(super) struct Writing<'s> {
+    shared: &'s Shared,
+    rule: (PolicyKey, String),
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let mut writing = lock(&self.shared.writing);
+        if let Some(count) = writing.get_mut(&self.rule) {
+            *count -= 1;
+            if *count == 0 {
+                writing.remove(&self.rule);
+            }
+        }
+    }
 }
 
 /// Everything that is made elsewhere.
@@ -115,6 +137,7 @@ impl Shared {
             progress: Mutex::default(),
             brake: Mutex::new(brake),
             newest: Mutex::default(),
+            writing: Mutex::default(),
         }
     }
 
@@ -140,6 +163,24 @@ impl Shared {
 
     pub(super) fn newest(&self) -> MutexGuard<'_, HashMap<(PolicyKey, String), u64>> {
         lock(&self.newest)
+    }
+
+    /// Leave to write for a rule, as long as it is still the rule that was evaluated. Whoever cleans up after a rule waits
+    /// for these to end, so nothing is made behind their back.
+    pub(super) fn write_for(&self, entry: &RuleEntry) -> Option<Writing<'_>> {
+        let rule = (entry.policy.key.clone(), entry.rule.name.clone());
+        *lock(&self.writing).entry(rule.clone()).or_default() += 1;
+        let writing = Writing { shared: self, rule };
+        let current = self.snapshot.load().rule(&entry.policy.key, &entry.rule.name);
+        current.filter(|current| Arc::ptr_eq(&current.rule, &entry.rule)).map(|_| writing)
+    }
+
+    /// Waits until nothing is being written for a rule that has ended or changed.
+    pub(super) async fn written(&self, policy: &PolicyKey, rule: &str) {
+        let rule = (policy.clone(), rule.to_owned());
+        while lock(&self.writing).contains_key(&rule) {
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     pub(super) fn is_working(&self) -> bool {
