@@ -23,7 +23,11 @@ impl Live {
             let _inside = runtime.enter();
             Fetcher::new(client)
         };
-        Ok(Self { runtime, fetcher, answers: BTreeMap::new() })
+        Ok(Self {
+            runtime,
+            fetcher,
+            answers: BTreeMap::new(),
+        })
     }
 
     pub(super) fn answer(&mut self, fetch: &Fetch, world: &World) -> Answer {

@@ -25,7 +25,10 @@ pub struct Fetcher {
 
 impl Fetcher {
     pub fn new(client: Client) -> Self {
-        Self { client, plurals: Mutex::default() }
+        Self {
+            client,
+            plurals: Mutex::default(),
+        }
     }
 
     /// The answer; what cannot be answered here says why.
@@ -34,7 +37,13 @@ impl Fetcher {
             Fetch::Object(object) => {
                 let key = object.key();
                 match self.path(&key.gvk, key.namespace.as_deref()).await {
-                    Ok(path) => self.get(&ApiPath::Resource(ResourcePath { name: Some(key.name.clone()), ..path })).await,
+                    Ok(path) => {
+                        self.get(&ApiPath::Resource(ResourcePath {
+                            name: Some(key.name.clone()),
+                            ..path
+                        }))
+                        .await
+                    }
                     Err(error) => Err(error),
                 }
             }
@@ -43,7 +52,10 @@ impl Fetcher {
                 Err(error) => Err(error),
             },
             Fetch::Call(call) => match call.body() {
-                Some(body) => self.send(Request::post(call.path().to_string()), body.as_bytes().to_vec()).await,
+                Some(body) => {
+                    self.send(Request::post(call.path().to_string()), body.as_bytes().to_vec())
+                        .await
+                }
                 None => self.get(call.path()).await,
             },
             Fetch::Host(name) => return resolve(name).await,
@@ -61,7 +73,10 @@ impl Fetcher {
     }
 
     async fn send(&self, request: hyper::http::request::Builder, body: Vec<u8>) -> Result<Value, kube::Error> {
-        let request = request.header("content-type", "application/json").body(body).map_err(kube::Error::HttpError)?;
+        let request = request
+            .header("content-type", "application/json")
+            .body(body)
+            .map_err(kube::Error::HttpError)?;
         self.client.request(request).await
     }
 
@@ -78,7 +93,11 @@ impl Fetcher {
                 path.query.push(("continue".to_owned(), next));
             }
             let mut page = self.get(&ApiPath::Resource(path.clone())).await?;
-            next = page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
+            next = page
+                .pointer("/metadata/continue")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
                 items.extend(found.into_iter().map(|mut item| {
                     item["apiVersion"] = gvk.api_version().into();
@@ -106,7 +125,12 @@ impl Fetcher {
         if let Some(row) = kinds::find(&gvk.group, &gvk.kind) {
             return Ok(row.plural.to_owned());
         }
-        let known = self.plurals.lock().unwrap_or_else(PoisonError::into_inner).get(gvk).cloned();
+        let known = self
+            .plurals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(gvk)
+            .cloned();
         if let Some(known) = known {
             return Ok(known);
         }
@@ -116,9 +140,16 @@ impl Fetcher {
         };
         let served = self.get(&ApiPath::Discovery(discovery)).await?;
         let resources = served["resources"].as_array().into_iter().flatten();
-        let mut names = resources.filter(|resource| resource["kind"] == gvk.kind.as_str()).filter_map(|resource| resource["name"].as_str());
-        let plural = names.find(|name| !name.contains('/')).map_or_else(|| kinds::guess_plural(&gvk.kind), str::to_owned);
-        self.plurals.lock().unwrap_or_else(PoisonError::into_inner).insert(gvk.clone(), plural.clone());
+        let mut names = resources
+            .filter(|resource| resource["kind"] == gvk.kind.as_str())
+            .filter_map(|resource| resource["name"].as_str());
+        let plural = names
+            .find(|name| !name.contains('/'))
+            .map_or_else(|| kinds::guess_plural(&gvk.kind), str::to_owned);
+        self.plurals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(gvk.clone(), plural.clone());
         Ok(plural)
     }
 }

@@ -136,7 +136,11 @@ impl<'v> Object<'v> {
     /// Warns of the fields that nobody asked for.
     pub(crate) fn warn_of_unknown(&self, findings: &mut Findings) {
         for (path, hint) in self.unknown() {
-            findings.warn(&path, Reason::Unknown, format!("unknown field, it has no effect; {hint}"));
+            findings.warn(
+                &path,
+                Reason::Unknown,
+                format!("unknown field, it has no effect; {hint}"),
+            );
         }
     }
 

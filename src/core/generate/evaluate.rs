@@ -46,7 +46,9 @@ pub enum Applicability {
     Applies,
     /// Only to the object as it was before.
     AppliedBefore,
-    No { because: String },
+    No {
+        because: String,
+    },
     Needs(Fetch),
 }
 
@@ -57,14 +59,24 @@ pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluat
         Applicability::No { because } => return Ok(Evaluation::NotApplicable { because }),
         Applicability::Applies => (trigger.request_on_old(), Cow::Borrowed(trigger.request())),
         Applicability::AppliedBefore => {
-            let deletes = trigger.operation() == Some(Operation::Delete) && rule.matching.matching.lists(Operation::Delete);
+            let deletes =
+                trigger.operation() == Some(Operation::Delete) && rule.matching.matching.lists(Operation::Delete);
             match trigger.request_on_old() {
                 Some(request) if deletes => (None, Cow::Owned(request)),
-                _ => return Ok(Evaluation::Lost { because: "match and exclude no longer select it".to_owned() }),
+                _ => {
+                    return Ok(Evaluation::Lost {
+                        because: "match and exclude no longer select it".to_owned(),
+                    });
+                }
             }
         }
     };
-    let work = Work { rule, trigger, session: session(rule, facts), runtime: facts.runtime() };
+    let work = Work {
+        rule,
+        trigger,
+        session: session(rule, facts),
+        runtime: facts.runtime(),
+    };
     match work.preconditions(&request)? {
         Verdict::Waits => return Ok(Evaluation::Needs(work.session.take_needs())),
         Verdict::Holds => {}
@@ -93,23 +105,35 @@ pub fn judge(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Applicabil
         let needed = match rule.matching.decide(&request) {
             Ok(Outcome::Matches) => return Ok(Applicability::Applies),
             Ok(Outcome::MatchedOld) => return Ok(Applicability::AppliedBefore),
-            Ok(Outcome::NotApplicable(why)) => return Ok(Applicability::No { because: why.to_string() }),
+            Ok(Outcome::NotApplicable(why)) => {
+                return Ok(Applicability::No {
+                    because: why.to_string(),
+                });
+            }
             Err(needed) => needed.namespace,
         };
         let gate = Gate::new(&rule.reach, &facts.outbound);
         let fetch = gate.namespace(&needed).map_err(|refusal| error(refusal.into()))?;
         labels = match facts.answer(&fetch) {
             None => return Ok(Applicability::Needs(fetch)),
-            Some(Answer::Found(namespace)) => {
-                Some(namespace.pointer("/metadata/labels").and_then(Value::as_object).unwrap_or(&empty))
-            }
+            Some(Answer::Found(namespace)) => Some(
+                namespace
+                    .pointer("/metadata/labels")
+                    .and_then(Value::as_object)
+                    .unwrap_or(&empty),
+            ),
             Some(Answer::Absent) => Some(&empty),
             Some(Answer::Failed(reason)) => {
-                return Err(error(Cause::Unreadable { what: fetch.to_string(), reason: reason.clone() }));
+                return Err(error(Cause::Unreadable {
+                    what: fetch.to_string(),
+                    reason: reason.clone(),
+                }));
             }
         };
     }
-    Err(error(Cause::Shape("the labels of the namespace were asked for twice".to_owned())))
+    Err(error(Cause::Shape(
+        "the labels of the namespace were asked for twice".to_owned(),
+    )))
 }
 
 /// Evaluates until nothing is missing, answering each request at once. Ends after a bounded number of rounds.
@@ -130,7 +154,10 @@ pub fn drive(
             evaluation => return Ok(evaluation),
         }
     }
-    let cause = Cause::Budget { what: "rounds of look-ups", limit: facts.limits.rounds };
+    let cause = Cause::Budget {
+        what: "rounds of look-ups",
+        limit: facts.limits.rounds,
+    };
     Err(rule.error(rule.field.clone(), cause))
 }
 
@@ -140,7 +167,8 @@ pub(super) fn hold(
     scope: &dyn Scope,
     runtime: &Runtime,
 ) -> Result<Option<String>, Cause> {
-    let verdict = conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
+    let verdict =
+        conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
     if verdict.holds {
         return Ok(None);
     }
@@ -175,7 +203,9 @@ impl Work<'_> {
         let scope = Frame::of_rule(&self.session, &base, &self.rule.context);
         match hold(&self.rule.preconditions, &scope, &self.runtime) {
             Ok(None) => Ok(Verdict::Holds),
-            Ok(Some(because)) => Ok(Verdict::Fails { because: format!("preconditions: {because}") }),
+            Ok(Some(because)) => Ok(Verdict::Fails {
+                because: format!("preconditions: {because}"),
+            }),
             Err(cause) if self.session.waits_for(&cause) => Ok(Verdict::Waits),
             Err(cause) => Err(self.rule.error(self.rule.field.field("preconditions"), cause)),
         }
@@ -199,6 +229,11 @@ impl Work<'_> {
 
 impl Rule {
     pub(super) fn error(&self, field: FieldPath, cause: Cause) -> RuleError {
-        RuleError { policy: self.policy.clone(), rule: self.name.clone(), field, cause }
+        RuleError {
+            policy: self.policy.clone(),
+            rule: self.name.clone(),
+            field,
+            cause: Box::new(cause),
+        }
     }
 }
