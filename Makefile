@@ -31,6 +31,14 @@ test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP
 	fi
 	$(CARGO) test --locked
 
+.PHONY: bench
+bench: ## measurements, each beside a yardstick (ARGS: a name, --json, --quick)
+	$(CARGO) bench --locked --bench bench -- $(ARGS)
+
+.PHONY: certs
+certs: ## a certificate authority and a leaf for development: certs/dev
+	@certs/make
+
 .PHONY: cluster
 cluster: ## start a control plane on loopback and leave it running; prints its kubeconfig
 	@tests/cluster/up

@@ -27,7 +27,7 @@ fn a_good_template_is_taken_and_a_bad_one_is_not() {
     ns.owns("proxytemplates.kuma.io", &name);
     ns.accepts(&template(&name));
     let bad = template(&name).replace("default-proxy", "no-such-profile");
-    ns.rejects(&bad, "admission webhook \"policies.writ.dev\" denied the request");
+    ns.rejects(&bad, "spec.conf.imports[0]: ");
 }
 
 /// Without Writ no policy is stored; once it is back, with the same certificates, it answers again.
