@@ -5,11 +5,8 @@ mod support;
 mod admission;
 mod envoy;
 mod fuzz_corpus;
-<<<<<<< HEAD
 mod generate;
-=======
 mod hostile;
->>>>>>> main
 mod jmespath;
 mod layers;
 mod manifests;
