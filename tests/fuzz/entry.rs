@@ -63,7 +63,9 @@ pub fn policy(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(document) = yaml::read_value(text) else { return };
     let _ = compile::check(&document);
-    let (Some(policy), _) = compile::generate::policy(&document) else { return };
+    let (Some(policy), _) = compile::generate::policy(&document) else {
+        return;
+    };
     for object in [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"sync": "x,y"}}}),
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
@@ -103,7 +105,11 @@ fn run(policy: &Policy, object: &Value) {
         assert_eq!(first, evaluate(), "the same facts give the same plan");
         if let (Ok(Evaluation::Done(plan)), Some(namespace)) = (first, &policy.key.namespace) {
             for target in plan.targets {
-                assert_eq!(target.key.namespace.as_ref(), Some(namespace), "a Policy stays in its namespace");
+                assert_eq!(
+                    target.key.namespace.as_ref(),
+                    Some(namespace),
+                    "a Policy stays in its namespace"
+                );
             }
         }
     }

@@ -31,10 +31,7 @@ pub struct RuleError {
 pub enum Cause {
     /// A bare expression, such as the list of a loop.
     #[error("`{expression}`: {reason}")]
-    Expression {
-        expression: String,
-        reason: Box<EvalError>,
-    },
+    Expression { expression: String, reason: Box<EvalError> },
     #[error(transparent)]
     Template(Box<TemplateError>),
     #[error(transparent)]

@@ -54,44 +54,67 @@ pub enum Applicability {
 
 /// Evaluates a rule for a trigger, as far as the facts go.
 pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
-    let (before, request) = match judge(rule, trigger, facts)? {
-        Applicability::Needs(fetch) => return Ok(Evaluation::Needs(BTreeSet::from([fetch]))),
-        Applicability::No { because } => return Ok(Evaluation::NotApplicable { because }),
-        Applicability::Applies => (trigger.request_on_old(), Cow::Borrowed(trigger.request())),
-        Applicability::AppliedBefore => {
-            let deletes =
-                trigger.operation() == Some(Operation::Delete) && rule.matching.matching.lists(Operation::Delete);
-            match trigger.request_on_old() {
-                Some(request) if deletes => (None, Cow::Owned(request)),
-                _ => {
-                    return Ok(Evaluation::Lost {
-                        because: "match and exclude no longer select it".to_owned(),
-                    });
-                }
-            }
+    let applicability = judge(rule, trigger, facts)?;
+    let request = match &applicability {
+        Applicability::Needs(fetch) => return Ok(Evaluation::Needs(BTreeSet::from([fetch.clone()]))),
+        Applicability::No { because } => {
+            return Ok(Evaluation::NotApplicable {
+                because: because.clone(),
+            });
         }
+        Applicability::Applies => Cow::Borrowed(trigger.request()),
+        Applicability::AppliedBefore => match trigger.request_on_old() {
+            Some(request) if is_create_on_deletion(rule, trigger) => Cow::Owned(request),
+            _ => {
+                return Ok(Evaluation::Lost {
+                    because: "match and exclude no longer select it".to_owned(),
+                });
+            }
+        },
     };
-    let work = Work {
-        rule,
-        trigger,
-        session: session(rule, facts),
-        runtime: facts.runtime(),
-    };
-    match work.preconditions(&request)? {
-        Verdict::Waits => return Ok(Evaluation::Needs(work.session.take_needs())),
+    let runtime = facts.runtime();
+    let home = rule.policy.namespace.as_deref().unwrap_or("default");
+    let session = Session::new(Gate::new(&rule.reach, &facts.outbound), facts, home);
+    let base = Base::new(trigger, &request);
+    let scope = Frame::of_rule(&session, &base, &rule.context);
+    match preconditions(rule, &scope, &session, &runtime)? {
         Verdict::Holds => {}
+        Verdict::Waits => return Ok(Evaluation::Needs(session.take_needs())),
         Verdict::Fails { because } => {
-            return Ok(match before.map(|before| work.preconditions(&before)).transpose()? {
-                Some(Verdict::Holds) => Evaluation::Lost { because },
-                Some(Verdict::Waits) => Evaluation::Needs(work.session.take_needs()),
-                Some(Verdict::Fails { .. }) | None => Evaluation::Skipped { because },
+            // It may have been different before; a deletion has no before.
+            let before = trigger
+                .request_on_old()
+                .filter(|_| applicability == Applicability::Applies);
+            let Some(before) = before else {
+                return Ok(Evaluation::Skipped { because });
+            };
+            let base = Base::new(trigger, &before);
+            let scope = Frame::of_rule(&session, &base, &rule.context);
+            return Ok(match preconditions(rule, &scope, &session, &runtime)? {
+                Verdict::Holds => Evaluation::Lost { because },
+                Verdict::Waits => Evaluation::Needs(session.take_needs()),
+                Verdict::Fails { .. } => Evaluation::Skipped { because },
             });
         }
     }
-    Ok(match work.expand(&request) {
+    let object = &request["object"];
+    let gvk = Gvk::of(object);
+    let cause = labels::Cause {
+        policy: &rule.policy,
+        rule: &rule.name,
+        trigger: &gvk,
+        trigger_namespace: text_at(object, &["metadata", "namespace"]),
+        trigger_uid: text_at(object, &["metadata", "uid"]),
+    };
+    Ok(match Expansion::new(rule, cause, &session, &runtime).run(&scope) {
         Some(plan) => Evaluation::Done(plan),
-        None => Evaluation::Needs(work.session.take_needs()),
+        None => Evaluation::Needs(session.take_needs()),
     })
+}
+
+/// A rule that lists DELETE makes something of the deletion; any other loses its trigger.
+fn is_create_on_deletion(rule: &Rule, trigger: &Trigger) -> bool {
+    trigger.operation() == Some(Operation::Delete) && rule.matching.matching.lists(Operation::Delete)
 }
 
 /// Whether a rule is for a trigger, by match and exclude alone.
@@ -179,51 +202,25 @@ pub(super) fn hold(
     }))
 }
 
-fn session<'s>(rule: &'s Rule, facts: &'s Facts) -> Session<'s> {
-    let home = rule.policy.namespace.as_deref().unwrap_or("default");
-    Session::new(Gate::new(&rule.reach, &facts.outbound), facts, home)
-}
-
-struct Work<'w> {
-    rule: &'w Rule,
-    trigger: &'w Trigger,
-    session: Session<'w>,
-    runtime: Runtime,
-}
-
 enum Verdict {
     Holds,
     Fails { because: String },
     Waits,
 }
 
-impl Work<'_> {
-    fn preconditions(&self, request: &Value) -> Result<Verdict, RuleError> {
-        let base = Base::new(self.trigger, request);
-        let scope = Frame::of_rule(&self.session, &base, &self.rule.context);
-        match hold(&self.rule.preconditions, &scope, &self.runtime) {
-            Ok(None) => Ok(Verdict::Holds),
-            Ok(Some(because)) => Ok(Verdict::Fails {
-                because: format!("preconditions: {because}"),
-            }),
-            Err(cause) if self.session.waits_for(&cause) => Ok(Verdict::Waits),
-            Err(cause) => Err(self.rule.error(self.rule.field.field("preconditions"), cause)),
-        }
-    }
-
-    fn expand(&self, request: &Value) -> Option<Plan> {
-        let base = Base::new(self.trigger, request);
-        let scope = Frame::of_rule(&self.session, &base, &self.rule.context);
-        let object = &request["object"];
-        let gvk = Gvk::of(object);
-        let cause = labels::Cause {
-            policy: &self.rule.policy,
-            rule: &self.rule.name,
-            trigger: &gvk,
-            trigger_namespace: text_at(object, &["metadata", "namespace"]),
-            trigger_uid: text_at(object, &["metadata", "uid"]),
-        };
-        Expansion::new(self.rule, cause, &self.session, &self.runtime).run(&scope)
+fn preconditions(
+    rule: &Rule,
+    scope: &Frame<'_>,
+    session: &Session<'_>,
+    runtime: &Runtime,
+) -> Result<Verdict, RuleError> {
+    match hold(&rule.preconditions, scope, runtime) {
+        Ok(None) => Ok(Verdict::Holds),
+        Ok(Some(because)) => Ok(Verdict::Fails {
+            because: format!("preconditions: {because}"),
+        }),
+        Err(cause) if session.waits_for(&cause) => Ok(Verdict::Waits),
+        Err(cause) => Err(rule.error(rule.field.field("preconditions"), cause)),
     }
 }
 

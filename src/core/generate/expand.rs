@@ -312,7 +312,9 @@ impl<'e> Expansion<'e> {
             .object(gvk.clone(), namespace.as_deref().unwrap_or_default(), name);
         match self.session.ask(fetch.map_err(|refusal| at(refusal.into()))?) {
             Some(Answer::Found(found)) => self.copy_found(found, source, target, mode, place, pattern),
-            Some(Answer::Absent) => Err(at(Cause::SourceMissing { source_key: Box::new(source) })),
+            Some(Answer::Absent) => Err(at(Cause::SourceMissing {
+                source_key: Box::new(source),
+            })),
             Some(Answer::Failed(reason)) => Err(at(Cause::Unreadable {
                 what: format!("source {source}"),
                 reason: reason.clone(),

@@ -24,13 +24,14 @@ impl Trigger {
     /// An object that is simply there: nobody asked, and nothing is known of how it came about.
     pub fn background(object: Value) -> Self {
         let key = ObjectKey::of(&object);
-        let request = json!({
-            "object": object,
-            "oldObject": null,
-            "operation": "",
-            "namespace": key.namespace.unwrap_or_default(),
-            "userInfo": {},
-        });
+        let request = Map::from_iter([
+            ("object".to_owned(), object),
+            ("oldObject".to_owned(), Value::Null),
+            ("operation".to_owned(), "".into()),
+            ("namespace".to_owned(), key.namespace.unwrap_or_default().into()),
+            ("userInfo".to_owned(), Value::Object(Map::new())),
+        ]);
+        let request = Value::Object(request);
         Self {
             request,
             resource: key.gvk,

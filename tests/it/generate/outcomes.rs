@@ -250,3 +250,28 @@ fn a_plan_is_a_function_of_its_facts() {
     assert_eq!(made(), made());
     assert_eq!(made()["t"], json!("2024-02-29T12:00:00Z"));
 }
+
+#[test]
+fn rules_that_need_a_request_say_so() {
+    #[track_caller]
+    fn check(filter: &str, text: &str, expected: bool) {
+        let generate =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": "a", "data": {"k": text}});
+        let rule = super::rule(&format!(
+            "  - name: r\n    match: {{any: [{filter}]}}\n    generate: {generate}\n"
+        ));
+        assert_eq!(rule.needs_admission(), expected, "{filter} {text}");
+    }
+    let pods = "{resources: {kinds: [Pod]}}";
+    check(
+        pods,
+        "{{ request.object.metadata.name }} {{ request.namespace }}",
+        false,
+    );
+    check(pods, "{{ request.operation }}", true);
+    check(pods, "{{ request.userInfo.username }}", true);
+    check(pods, "{{ request.oldObject.metadata.name }}", true);
+    check("{resources: {kinds: [Pod], operations: [CREATE]}}", "", true);
+    check("{resources: {kinds: [Pod/exec]}}", "", true);
+    check("{resources: {kinds: [Pod]}, clusterRoles: [admin]}", "", true);
+}
