@@ -276,6 +276,10 @@ impl Namespace<'_> {
 }
 
 impl Drop for Namespace<'_> {
+    #[expect(
+        clippy::print_stderr,
+        reason = "the test harness keeps it and shows it with the failure"
+    )]
     fn drop(&mut self) {
         if std::thread::panicking() {
             let events = self.kubectl(["get", "events"]).run();
