@@ -11,7 +11,7 @@
 //! | `facts` | what has been looked up |
 //! | `context` | named values of a rule |
 //! | `evaluate` | match, preconditions, targets |
-//! | `expand`, `body` | patterns to targets |
+//! | `expand`, `identity`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
 
 pub mod api_path;
@@ -23,6 +23,7 @@ mod expand;
 mod facts;
 mod fetch;
 pub mod gate;
+mod identity;
 pub mod labels;
 mod plan;
 mod rule;

@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::core::condition::Conditions;
 use crate::core::expr::{Runtime, Scope, Template};
-use crate::core::problem::{FieldPath, Problem};
+use crate::core::problem::FieldPath;
 use crate::core::resource::{Gvk, ObjectKey, text_at};
-use crate::core::selector::{LabelSelector, Wildcards};
 
 use super::body::{dress, strip};
 use super::context::{Frame, Session};
 use super::error::Cause;
 use super::facts::Answer;
+use super::identity::{Selection, gvk_of, key_of, source_key, text};
 use super::json_bytes;
 use super::labels;
 use super::plan::{Failure, Mode, Place, Plan, Source, Target};
@@ -434,114 +434,4 @@ impl<'e> Expansion<'e> {
             error: self.rule.error(field, cause),
         });
     }
-}
-
-/// A `cloneList` by kinds, substituted.
-struct Selection {
-    target: String,
-    namespace: String,
-    kinds: Vec<Gvk>,
-    labels: LabelSelector,
-}
-
-impl Selection {
-    fn read(rendered: &Map<String, Value>) -> Result<Self, Cause> {
-        let target = text(rendered, "namespace")?.to_owned();
-        let empty = Map::new();
-        let list = rendered.get("cloneList").and_then(Value::as_object).unwrap_or(&empty);
-        let namespace = text(list, "namespace")?.to_owned();
-        let kinds = list.get("kinds").and_then(Value::as_array).into_iter().flatten();
-        let kinds = kinds.map(parse_kind).collect::<Result<_, _>>()?;
-        let labels = match list.get("selector") {
-            None | Some(Value::Null) => LabelSelector::default(),
-            Some(selector) => {
-                let mut problems = Vec::new();
-                let parsed = LabelSelector::parse(
-                    selector,
-                    Wildcards::Refused,
-                    &FieldPath::root().field("selector"),
-                    &mut problems,
-                );
-                parsed.ok_or_else(|| Cause::Shape(join(&problems)))?
-            }
-        };
-        Ok(Self {
-            target,
-            namespace,
-            kinds,
-            labels,
-        })
-    }
-}
-
-/// `v1/Secret` or `apps/v1/Deployment`.
-fn parse_kind(text: &Value) -> Result<Gvk, Cause> {
-    let text = text.as_str().ok_or_else(|| Cause::NotText {
-        field: "kinds",
-        found: text.to_string(),
-    })?;
-    match text.rsplit_once('/') {
-        Some((api_version, kind)) => Ok(Gvk::new(api_version, kind)),
-        None => Err(Cause::Shape(format!(
-            "kind `{text}` needs its version, such as `v1/{text}`"
-        ))),
-    }
-}
-
-fn key_of(identity: &Map<String, Value>, pattern: &Pattern) -> Result<ObjectKey, Cause> {
-    let gvk = gvk_of(identity)?;
-    let name = text(identity, "name")?;
-    if name.is_empty() {
-        return Err(Cause::Empty { field: "name" });
-    }
-    let namespace = text(identity, "namespace")?;
-    if namespace.is_empty() && pattern.kinds.iter().any(|kind| !kind.namespace.is_empty()) {
-        return Err(Cause::Empty { field: "namespace" });
-    }
-    Ok(ObjectKey {
-        gvk,
-        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
-        name: name.to_owned(),
-    })
-}
-
-fn gvk_of(identity: &Map<String, Value>) -> Result<Gvk, Cause> {
-    let (api_version, kind) = (text(identity, "apiVersion")?, text(identity, "kind")?);
-    // A subresource after the kind only matters for rights.
-    let kind = kind.split('/').next().unwrap_or(kind);
-    match (api_version, kind) {
-        ("", _) => Err(Cause::Empty { field: "apiVersion" }),
-        (_, "") => Err(Cause::Empty { field: "kind" }),
-        _ => Ok(Gvk::new(api_version, kind)),
-    }
-}
-
-fn source_key(gvk: &Gvk, namespace: &str, name: &str) -> Result<ObjectKey, Cause> {
-    if name.is_empty() {
-        return Err(Cause::Empty {
-            field: "name of the source",
-        });
-    }
-    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
-    Ok(ObjectKey {
-        gvk: gvk.clone(),
-        namespace,
-        name: name.to_owned(),
-    })
-}
-
-/// A field that must have become text; absent and null read as empty.
-fn text<'v>(fields: &'v Map<String, Value>, field: &'static str) -> Result<&'v str, Cause> {
-    match fields.get(field) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(Cause::NotText {
-            field,
-            found: other.to_string(),
-        }),
-    }
-}
-
-fn join(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -374,7 +374,7 @@ fn preconditions_and_context() {
         "/spec/rules/0/preconditions",
         json!([{"key": "a", "operator": "Equals", "value": "b"}]),
     );
-    check(&[list.clone()], &[]);
+    check(std::slice::from_ref(&list), &[]);
     check(
         &[list, ("/apiVersion", json!("kyverno.io/v2beta1"))],
         &[("spec.rules[0].preconditions", Reason::Format)],
