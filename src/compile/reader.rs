@@ -100,7 +100,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    fn mistyped(&self, wanted: &str, found: &Value, findings: &mut Findings) {
+    pub(super) fn mistyped(&self, wanted: &str, found: &Value, findings: &mut Findings) {
         findings.refuse(&self.path, Reason::Format, format!("must be {wanted}, not {}", describe(found)));
     }
 }
@@ -110,6 +110,16 @@ impl<'v> Object<'v> {
     pub(crate) fn get(&self, name: &'static str) -> Node<'v> {
         self.asked.borrow_mut().push(name);
         Node::new(self.entries.and_then(|entries| entries.get(name)), self.path.field(name))
+    }
+
+    /// The field of that name, without its counting as known.
+    pub(crate) fn peek(&self, name: &'static str) -> Node<'v> {
+        Node::new(self.entries.and_then(|entries| entries.get(name)), self.path.field(name))
+    }
+
+    /// Counts fields as known that are read elsewhere, or that need no check.
+    pub(crate) fn knows(&self, names: &[&'static str]) {
+        self.asked.borrow_mut().extend_from_slice(names);
     }
 
     /// Warns of the fields that nobody asked for.

@@ -1,3 +1,10 @@
 //! Mesh policies as the engine runs them.
 
+pub mod backend;
+pub mod caller;
+pub mod http_route;
+pub mod policy;
 pub mod proxy_template;
+pub mod target_ref;
+pub mod tcp_route;
+pub mod timeout;

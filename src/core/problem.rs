@@ -68,6 +68,8 @@ pub enum Reason {
     Unknown,
     /// Legal today, on its way out.
     Deprecated,
+    /// Legal here and in Kuma 2, refused by Kuma 3.
+    Removed,
     /// Legal, but probably not what was meant.
     Suspicious,
 }
@@ -162,6 +164,7 @@ impl Reason {
             Self::Envoy => "ENVOY",
             Self::Unknown => "UNKNOWN",
             Self::Deprecated => "DEPRECATED",
+            Self::Removed => "REMOVED",
             Self::Suspicious => "SUSPICIOUS",
         }
     }

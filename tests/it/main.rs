@@ -1,1 +1,3 @@
-//! One binary for everything that needs nothing but this checkout.
+//! What needs nothing but this checkout.
+
+mod mesh;

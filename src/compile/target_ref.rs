@@ -1,0 +1,489 @@
+//! Target references: which kinds each place of each policy takes, and which fields each kind takes.
+//!
+//! Both are tables: [`PLACES`] and [`FIELDS`]. What a policy demands beyond them stands in the policy's own file.
+
+use std::borrow::Cow;
+
+use super::Findings;
+use super::format::is_resource_name;
+use super::reader::{Node, Object};
+use super::tags::{self, Values};
+use crate::core::mesh::policy::{PolicyKind, Role};
+use crate::core::mesh::target_ref::TargetKind::{
+    self, Dataplane, Mesh, MeshExternalService, MeshGateway, MeshHttpRoute, MeshMultiZoneService, MeshService,
+    MeshServiceSubset, MeshSubset, MeshTcpRoute,
+};
+use crate::core::mesh::target_ref::{DataplaneRef, Pairs, ProxyTypes, ResourceRef, TargetRef};
+use crate::core::problem::Reason;
+
+/// The kinds that the places of one policy take.
+pub(super) struct Places {
+    policy: PolicyKind,
+    /// At the top level.
+    top: &'static [TargetKind],
+    /// At the top level of system policies, besides.
+    top_of_system: &'static [TargetKind],
+    /// Whether a MeshGateway at the top level may select listeners by tags.
+    listener_tags: bool,
+    to: &'static [TargetKind],
+    /// What `to` takes instead when the top level has one of these kinds.
+    to_below: Option<(&'static [TargetKind], &'static [TargetKind])>,
+    from: &'static [TargetKind],
+}
+
+const NONE: &[TargetKind] = &[];
+const MESH: &[TargetKind] = &[Mesh];
+const PROXIES: &[TargetKind] = &[Mesh, MeshSubset, Dataplane];
+const PROXIES_AND_SERVICES: &[TargetKind] = &[Mesh, MeshSubset, MeshService, MeshServiceSubset, Dataplane];
+const PROXIES_SERVICES_GATEWAYS: &[TargetKind] =
+    &[Mesh, MeshSubset, MeshGateway, MeshService, MeshServiceSubset, Dataplane];
+const SOURCES: &[TargetKind] = &[Mesh, MeshSubset, MeshService, MeshServiceSubset];
+const SERVICES: &[TargetKind] = &[MeshService, MeshExternalService, MeshMultiZoneService];
+const DESTINATIONS: &[TargetKind] = &[Mesh, MeshService, MeshExternalService, MeshMultiZoneService];
+const DESTINATIONS_AND_ROUTES: &[TargetKind] =
+    &[Mesh, MeshService, MeshExternalService, MeshMultiZoneService, MeshHttpRoute, MeshTcpRoute];
+const GATEWAYS: &[TargetKind] = &[MeshGateway];
+const GATEWAYS_AND_ROUTES: &[TargetKind] = &[MeshGateway, MeshHttpRoute];
+
+/// A policy that selects proxies and says nothing of sources or destinations.
+const fn single(policy: PolicyKind, top: &'static [TargetKind], top_of_system: &'static [TargetKind]) -> Places {
+    Places { policy, top, top_of_system, listener_tags: false, to: NONE, to_below: None, from: NONE }
+}
+
+const PLACES: &[Places] = &[
+    Places {
+        listener_tags: true,
+        to: SERVICES,
+        to_below: Some((GATEWAYS, MESH)),
+        ..single(PolicyKind::HttpRoute, PROXIES_AND_SERVICES, GATEWAYS)
+    },
+    Places {
+        listener_tags: true,
+        to: SERVICES,
+        to_below: Some((GATEWAYS, MESH)),
+        ..single(PolicyKind::TcpRoute, PROXIES_AND_SERVICES, GATEWAYS)
+    },
+    Places { from: MESH, ..single(PolicyKind::Tls, PROXIES, NONE) },
+    Places {
+        listener_tags: true,
+        to: &[Mesh, MeshService, MeshMultiZoneService, MeshHttpRoute, MeshTcpRoute],
+        to_below: Some((GATEWAYS, &[Mesh, MeshService, MeshMultiZoneService])),
+        ..single(PolicyKind::LoadBalancingStrategy, PROXIES_SERVICES_GATEWAYS, NONE)
+    },
+    single(PolicyKind::Passthrough, PROXIES, NONE),
+    Places {
+        listener_tags: true,
+        to: DESTINATIONS_AND_ROUTES,
+        to_below: Some((GATEWAYS, MESH)),
+        from: MESH,
+        ..single(PolicyKind::AccessLog, PROXIES_SERVICES_GATEWAYS, NONE)
+    },
+    single(PolicyKind::Trace, PROXIES_AND_SERVICES, GATEWAYS),
+    Places {
+        listener_tags: true,
+        to: MESH,
+        from: SOURCES,
+        ..single(PolicyKind::FaultInjection, PROXIES_AND_SERVICES, GATEWAYS)
+    },
+    Places {
+        listener_tags: true,
+        to: MESH,
+        from: MESH,
+        ..single(PolicyKind::RateLimit, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
+    },
+    Places {
+        listener_tags: true,
+        to: DESTINATIONS_AND_ROUTES,
+        to_below: Some((GATEWAYS_AND_ROUTES, &[Mesh, MeshExternalService])),
+        from: MESH,
+        ..single(PolicyKind::Timeout, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
+    },
+    Places { from: SOURCES, ..single(PolicyKind::TrafficPermission, PROXIES_AND_SERVICES, NONE) },
+    Places {
+        listener_tags: true,
+        to: DESTINATIONS,
+        ..single(PolicyKind::HealthCheck, PROXIES_SERVICES_GATEWAYS, NONE)
+    },
+    Places {
+        listener_tags: true,
+        to: DESTINATIONS,
+        from: MESH,
+        ..single(PolicyKind::CircuitBreaker, PROXIES_SERVICES_GATEWAYS, NONE)
+    },
+    Places {
+        listener_tags: true,
+        to: DESTINATIONS_AND_ROUTES,
+        to_below: Some((GATEWAYS_AND_ROUTES, &[Mesh, MeshExternalService])),
+        ..single(PolicyKind::Retry, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
+    },
+    Places { listener_tags: true, ..single(PolicyKind::Metric, PROXIES_AND_SERVICES, GATEWAYS) },
+    single(PolicyKind::ProxyPatch, PROXIES_AND_SERVICES, GATEWAYS),
+];
+
+/// What a backend of a route may be.
+pub(super) const BACKENDS: &[TargetKind] = &[MeshService, MeshServiceSubset, MeshExternalService, MeshMultiZoneService];
+
+/// What a mirrored request may go to.
+pub(super) const MIRRORS: &[TargetKind] = &[MeshService, MeshServiceSubset];
+
+/// Which fields a reference of one kind takes. No kind takes `mesh`.
+struct Fields {
+    kind: TargetKind,
+    name: Name,
+    namespace: Rule,
+    labels: Rule,
+    tags: Tags,
+    section: Section,
+    proxy_types: Rule,
+    /// How name and labels go together.
+    selects: Selects,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Rule {
+    Free,
+    /// Accepted, but there is a better way to say it.
+    Discouraged,
+    Forbidden,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Name {
+    /// The mesh of a policy is the policy's own.
+    OwnMesh,
+    Forbidden,
+    Unchecked,
+    Checked,
+    Required,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Tags {
+    Forbidden,
+    Of(Values),
+    /// The listeners of a gateway, where the place allows it.
+    OfListeners,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Section {
+    Forbidden,
+    Free,
+    /// Sections of a proxy are its inbounds, so only policies for incoming traffic may name one.
+    OfInbound,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Selects {
+    Otherwise,
+    NameOrLabels,
+    /// As before, or neither: then all are meant.
+    NameOrLabelsOrAll,
+}
+
+const BY_NAME_OR_LABELS: Fields = Fields {
+    kind: MeshService,
+    name: Name::Checked,
+    namespace: Rule::Free,
+    labels: Rule::Free,
+    tags: Tags::Forbidden,
+    section: Section::Forbidden,
+    proxy_types: Rule::Forbidden,
+    selects: Selects::NameOrLabels,
+};
+
+const BY_TAGS: Fields = Fields {
+    kind: MeshServiceSubset,
+    name: Name::Required,
+    namespace: Rule::Forbidden,
+    labels: Rule::Forbidden,
+    tags: Tags::Of(Values::Selector),
+    section: Section::Forbidden,
+    proxy_types: Rule::Forbidden,
+    selects: Selects::Otherwise,
+};
+
+const FIELDS: &[Fields] = &[
+    Fields { kind: Mesh, name: Name::OwnMesh, tags: Tags::Forbidden, proxy_types: Rule::Free, ..BY_TAGS },
+    Fields {
+        kind: MeshSubset,
+        name: Name::Forbidden,
+        labels: Rule::Discouraged,
+        tags: Tags::Of(Values::Plain),
+        proxy_types: Rule::Free,
+        ..BY_TAGS
+    },
+    Fields {
+        kind: Dataplane,
+        name: Name::Unchecked,
+        section: Section::OfInbound,
+        selects: Selects::NameOrLabelsOrAll,
+        ..BY_NAME_OR_LABELS
+    },
+    Fields { kind: MeshService, section: Section::Free, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshExternalService, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshMultiZoneService, section: Section::Free, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshHttpRoute, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshTcpRoute, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshServiceSubset, ..BY_TAGS },
+    Fields { kind: MeshGateway, tags: Tags::OfListeners, ..BY_TAGS },
+];
+
+/// The conditions at one place of a document.
+pub(super) struct Place {
+    pub(super) kinds: Cow<'static, [TargetKind]>,
+    pub(super) listener_tags: bool,
+    /// Whether the policy is for incoming traffic.
+    pub(super) inbound: bool,
+    /// A name that passes although it is malformed.
+    pub(super) exempt: Option<&'static str>,
+    /// Whether a MeshService with tags is read as the MeshServiceSubset that it once was.
+    pub(super) service_tags: bool,
+    /// What to do about a kind that is known but not taken here.
+    pub(super) hint: fn(TargetKind) -> Option<&'static str>,
+}
+
+/// A reference as far as it could be read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reference {
+    /// The kind, whether or not it is taken here.
+    pub(super) kind: Option<TargetKind>,
+    /// `None` if there were findings.
+    pub(super) target: Option<TargetRef>,
+}
+
+impl Places {
+    pub(super) fn of(policy: PolicyKind) -> &'static Self {
+        PLACES.iter().find(|places| places.policy == policy).expect("the table has a row for every policy")
+    }
+
+    pub(super) fn top(&self, role: Role, inbound: bool) -> Place {
+        let of_system = if role == Role::System { self.top_of_system } else { NONE };
+        let kinds = self.top.iter().chain(of_system).copied().collect();
+        Place { listener_tags: self.listener_tags, inbound, hint: hint_at_top, kinds, ..Place::of(NONE) }
+    }
+
+    pub(super) fn to(&self, top: Option<TargetKind>) -> Place {
+        let kinds = match (self.to_below, top) {
+            (Some((below, kinds)), Some(top)) if below.contains(&top) => kinds,
+            _ => self.to,
+        };
+        Place::of(kinds)
+    }
+
+    pub(super) fn from(&self) -> Place {
+        Place::of(self.from)
+    }
+}
+
+fn hint_at_top(kind: TargetKind) -> Option<&'static str> {
+    match kind {
+        MeshHttpRoute | MeshTcpRoute => Some("name the route in `spec.to[].targetRef`"),
+        MeshGateway => Some("only policies in the system namespace may select a gateway"),
+        _ => None,
+    }
+}
+
+impl Place {
+    pub(super) fn of(kinds: &'static [TargetKind]) -> Self {
+        Self { kinds: kinds.into(), listener_tags: false, inbound: false, exempt: None, service_tags: false, hint: |_| None }
+    }
+}
+
+/// Reads a reference that stands by itself.
+pub(super) fn read(node: &Node<'_>, place: &Place, findings: &mut Findings) -> Reference {
+    let object = node.object(findings);
+    let reference = read_fields(&object, place, findings);
+    object.warn_of_unknown(findings);
+    reference
+}
+
+/// Reads the fields of a reference out of an object that may have others.
+pub(super) fn read_fields(object: &Object<'_>, place: &Place, findings: &mut Findings) -> Reference {
+    object.knows(&["name", "namespace", "labels", "tags", "mesh", "sectionName", "proxyTypes"]);
+    let kind_field = object.get("kind");
+    let text = kind_field.text(findings).unwrap_or_default();
+    if text.is_empty() {
+        let message = format!("required; one of {}", names(&place.kinds));
+        findings.refuse(&kind_field.path, Reason::Required, message);
+        return Reference::default();
+    }
+    let mut kind = TargetKind::parse(&text);
+    let tags = object.peek("tags");
+    if place.service_tags && kind == Some(MeshService) && tags.is_filled() {
+        let message = "a MeshService has no tags; it is read as a MeshServiceSubset, so better write that kind";
+        findings.warn(&tags.path, Reason::Suspicious, message);
+        kind = Some(MeshServiceSubset);
+    }
+    let Some(known) = kind.filter(|kind| place.kinds.contains(kind)) else {
+        let hint = kind.and_then(place.hint).map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let message = format!("kind {text} not accepted here; use one of {}{hint}", names(&place.kinds));
+        findings.refuse(&kind_field.path, Reason::Kind, message);
+        return Reference { kind, target: None };
+    };
+    let before = findings.errors.len();
+    let fields = FIELDS.iter().find(|fields| fields.kind == known).expect("the table has a row for every kind");
+    let parts = Parts::read(object, fields, place, findings);
+    let target = (findings.errors.len() == before).then(|| parts.assemble(known));
+    Reference { kind, target }
+}
+
+fn names(kinds: &[TargetKind]) -> String {
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
+    names.join(", ")
+}
+
+/// The fields of a reference, each checked against the row of its kind.
+struct Parts {
+    name: Option<String>,
+    namespace: Option<String>,
+    labels: Option<Pairs>,
+    tags: Pairs,
+    section: Option<String>,
+    proxies: ProxyTypes,
+}
+
+impl Parts {
+    fn read(object: &Object<'_>, fields: &Fields, place: &Place, findings: &mut Findings) -> Self {
+        let name = read_name(&object.peek("name"), fields, place, findings);
+        forbid(&object.peek("mesh"), Rule::Forbidden, fields.kind, findings);
+        let tags = read_tags(&object.peek("tags"), fields, place, findings);
+        let labels_field = object.peek("labels");
+        forbid(&labels_field, fields.labels, fields.kind, findings);
+        let labels = labels_field.is_present().then(|| tags::read_labels(&labels_field, findings));
+        let namespace_field = object.peek("namespace");
+        forbid(&namespace_field, fields.namespace, fields.kind, findings);
+        let namespace = filled(&namespace_field, findings);
+        let section = read_section(&object.peek("sectionName"), fields, place, findings);
+        let proxies = read_proxy_types(&object.peek("proxyTypes"), fields, findings);
+        let parts = Self { name, namespace, labels, tags, section, proxies };
+        parts.check_selection(object, fields.selects, findings);
+        parts
+    }
+
+    fn check_selection(&self, object: &Object<'_>, selects: Selects, findings: &mut Findings) {
+        let has_labels = self.labels.as_ref().is_some_and(|labels| !labels.is_empty());
+        if selects == Selects::Otherwise {
+            return;
+        }
+        if selects == Selects::NameOrLabels && self.name.is_none() && !has_labels {
+            findings.refuse(&object.path, Reason::NameOrLabels, "set exactly one of name or labels");
+        }
+        if has_labels && (self.name.is_some() || self.namespace.is_some()) {
+            let message = "set exactly one of name or labels; a namespace goes with a name only";
+            findings.refuse(&object.path.field("labels"), Reason::NameOrLabels, message);
+        }
+    }
+
+    fn assemble(self, kind: TargetKind) -> TargetRef {
+        let Self { name, namespace, labels, tags, section, proxies } = self;
+        let resource = |name: Option<String>, labels: Option<Pairs>| match name {
+            Some(name) => ResourceRef::Named { name, namespace: namespace.clone() },
+            None => ResourceRef::Labelled(labels.unwrap_or_default()),
+        };
+        match kind {
+            Mesh => TargetRef::Mesh { proxies },
+            MeshSubset => TargetRef::MeshSubset { tags, labels: labels.unwrap_or_default(), proxies },
+            Dataplane => {
+                let proxies = match (&name, &namespace, &labels) {
+                    (None, None, None) => DataplaneRef::Every,
+                    (None, Some(_), _) => DataplaneRef::Nobody,
+                    _ => DataplaneRef::Some(resource(name, labels)),
+                };
+                TargetRef::Dataplane { proxies, section }
+            }
+            MeshGateway => TargetRef::MeshGateway { name: name.unwrap_or_default(), tags },
+            MeshServiceSubset => TargetRef::MeshServiceSubset { name: name.unwrap_or_default(), tags },
+            MeshService => TargetRef::MeshService { service: resource(name, labels), section },
+            MeshMultiZoneService => TargetRef::MeshMultiZoneService { service: resource(name, labels), section },
+            MeshExternalService => TargetRef::MeshExternalService(resource(name, labels)),
+            MeshHttpRoute => TargetRef::MeshHttpRoute(resource(name, labels)),
+            MeshTcpRoute => TargetRef::MeshTcpRoute(resource(name, labels)),
+        }
+    }
+}
+
+fn read_name(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut Findings) -> Option<String> {
+    let name = filled(field, findings);
+    match (fields.name, &name) {
+        (Name::OwnMesh, Some(_)) => {
+            findings.refuse(&field.path, Reason::Context, "not valid with kind Mesh: the mesh is the policy's own");
+        }
+        (Name::Forbidden, Some(_)) => forbid(field, Rule::Forbidden, fields.kind, findings),
+        (Name::Required, None) => findings.refuse(&field.path, Reason::Required, "required"),
+        (Name::Checked | Name::Required, Some(name)) if !is_resource_name(name) && place.exempt != Some(name) => {
+            let message = "malformed: only digits, lower-case letters and `.-_` may stand in a name";
+            findings.refuse(&field.path, Reason::Format, message);
+        }
+        _ => {}
+    }
+    name
+}
+
+fn read_tags(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut Findings) -> Pairs {
+    match fields.tags {
+        Tags::Forbidden => {
+            forbid(field, Rule::Forbidden, fields.kind, findings);
+            Pairs::new()
+        }
+        Tags::Of(values) => tags::read(field, values, findings),
+        Tags::OfListeners => {
+            if !place.listener_tags {
+                forbid(field, Rule::Forbidden, fields.kind, findings);
+            }
+            tags::read(field, Values::Selector, findings)
+        }
+    }
+}
+
+fn read_section(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut Findings) -> Option<String> {
+    let section = filled(field, findings)?;
+    match fields.section {
+        Section::Forbidden => forbid(field, Rule::Forbidden, fields.kind, findings),
+        Section::OfInbound if !place.inbound => {
+            let message = "only valid when the policy has `from` or `rules`: a section of a proxy is one of its inbounds";
+            findings.refuse(&field.path, Reason::Context, message);
+        }
+        Section::Free | Section::OfInbound => {}
+    }
+    Some(section)
+}
+
+fn read_proxy_types(field: &Node<'_>, fields: &Fields, findings: &mut Findings) -> ProxyTypes {
+    if fields.proxy_types == Rule::Forbidden {
+        forbid(field, Rule::Forbidden, fields.kind, findings);
+        return ProxyTypes::All;
+    }
+    let types = field.list(findings);
+    if types.is_empty() && field.is_present() {
+        findings.refuse(&field.path, Reason::Empty, "may not be empty; leave it out to mean both Sidecar and Gateway");
+        return ProxyTypes::All;
+    }
+    let types: Vec<_> = types.iter().map(|node| node.schema_word(&["Sidecar", "Gateway"], findings)).collect();
+    match (types.contains(&Some("Sidecar")), types.contains(&Some("Gateway"))) {
+        (true, false) => ProxyTypes::Sidecars,
+        (false, true) => ProxyTypes::Gateways,
+        _ => ProxyTypes::All,
+    }
+}
+
+/// Text that is there; the empty one counts as absent.
+fn filled(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
+    field.text(findings).filter(|text| !text.is_empty()).map(Cow::into_owned)
+}
+
+fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Findings) {
+    if !field.is_filled() {
+        return;
+    }
+    match rule {
+        Rule::Free => {}
+        Rule::Forbidden => {
+            findings.refuse(&field.path, Reason::Forbidden, format!("not permitted with kind {}", kind.name()));
+        }
+        Rule::Discouraged => {
+            let message = "labels select on the proxy's labels here; kind Dataplane with labels says the same";
+            findings.warn(&field.path, Reason::Suspicious, message);
+        }
+    }
+}

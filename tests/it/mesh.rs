@@ -1,0 +1,3 @@
+//! Mesh policies, from the document to the findings.
+
+mod conformance;
