@@ -4,5 +4,4 @@ pub mod envoy;
 pub mod mesh;
 pub mod nearest;
 pub mod problem;
-pub mod scalar;
 pub mod yaml;

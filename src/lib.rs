@@ -4,7 +4,20 @@
 //!
 //! | room | duty |
 //! |---|---|
+//! | [`cli`] | the commands, and the wiring of `writ serve` |
+//! | [`webhook`] | AdmissionReviews: whole requests in, whole responses out |
+//! | [`cluster`] | all I/O with a Kubernetes API server |
+//! | [`server`] | transport: TLS, bounded bodies, drain; knows no path |
+//! | [`telemetry`] | logs, metrics, health |
+//! | [`compile`] | what users write, checked and turned into what the engine runs |
+//! | [`api`] | the definitions of the served kinds |
 //! | [`core`] | the engine: values in, values out; no I/O, no clock |
 
+pub mod api;
+pub mod cli;
+pub mod cluster;
 pub mod compile;
 pub mod core;
+pub mod server;
+pub mod telemetry;
+pub mod webhook;

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::Findings;
 use super::mesh::Resource;
 use super::modification::{self, Dialect};
 use super::reader::Node;
 use super::tags::{self, Values};
-use crate::core::envoy;
+use crate::core::envoy::{self, Strictness};
 use crate::core::mesh::proxy_template::{Profile, ProxyTemplate, RawResource};
 use crate::core::problem::Reason;
 
 const SERVICE_TAG: &str = "kuma.io/service";
+const TYPE_KEY: &str = "@type";
 
 /// Checks the content of a template.
 pub(super) fn check(resource: &Resource<'_>, findings: &mut Findings) {
@@ -22,19 +25,39 @@ pub(super) fn check(resource: &Resource<'_>, findings: &mut Findings) {
 pub(super) fn compile(content: &Node<'_>, findings: &mut Findings) -> ProxyTemplate {
     let content = content.object(findings);
     let (selectors, conf) = (content.get("selectors"), content.get("conf"));
-    let selectors = selectors.list(findings).iter().map(|selector| read_selector(selector, findings)).collect();
+    // In the universal form the content stands beside the resource's own fields.
+    content.pass_over(&["type", "mesh", "name", "labels", "creationTime", "modificationTime"]);
+    content.warn_of_unknown(findings);
+    let selectors = selectors
+        .list(findings)
+        .iter()
+        .map(|selector| read_selector(selector, findings))
+        .collect();
 
     let conf = conf.object(findings);
     let (imports, resources, modifications) = (conf.get("imports"), conf.get("resources"), conf.get("modifications"));
-    let imports = imports.list(findings).iter().filter_map(|import| read_import(import, findings)).collect();
+    conf.warn_of_unknown(findings);
+    let imports = imports
+        .list(findings)
+        .iter()
+        .filter_map(|import| read_import(import, findings))
+        .collect();
     if resources.is_present() {
         let message = "deprecated; use `modifications` with operation `add` instead";
         findings.warn(&resources.path, Reason::Deprecated, message);
     }
-    let resources = resources.list(findings).iter().filter_map(|resource| read_resource(resource, findings)).collect();
+    let resources = resources
+        .list(findings)
+        .iter()
+        .filter_map(|resource| read_resource(resource, findings))
+        .collect();
     let modifications = modification::read_list(&modifications, Dialect::ProxyTemplate, findings);
-    conf.warn_of_unknown(findings);
-    ProxyTemplate { selectors, imports, resources, modifications }
+    ProxyTemplate {
+        selectors,
+        imports,
+        resources,
+        modifications,
+    }
 }
 
 fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<String, String> {
@@ -43,7 +66,11 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
     selector.warn_of_unknown(findings);
     let mut tags = tags::read(&tags_field, Values::Selector, findings);
     if tags.is_empty() {
-        findings.refuse(&tags_field.path, Reason::AnyOf, format!("at least one tag, such as `{SERVICE_TAG}: backend`"));
+        findings.refuse(
+            &tags_field.path,
+            Reason::AnyOf,
+            format!("at least one tag, such as `{SERVICE_TAG}: backend`"),
+        );
     }
     // The short spelling `service` came first and means the same tag.
     if !tags.contains_key(SERVICE_TAG)
@@ -52,7 +79,11 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
         tags.insert(SERVICE_TAG.to_owned(), service);
     }
     if !tags.contains_key(SERVICE_TAG) {
-        findings.refuse(&tags_field.path, Reason::Required, format!("tag `{SERVICE_TAG}` required; `*` matches any service"));
+        findings.refuse(
+            &tags_field.path,
+            Reason::Required,
+            format!("tag `{SERVICE_TAG}` required; `*` matches any service"),
+        );
     }
     tags
 }
@@ -66,7 +97,11 @@ fn read_import(import: &Node<'_>, findings: &mut Findings) -> Option<Profile> {
     let profile = Profile::ALL.into_iter().find(|profile| profile.name() == name);
     if profile.is_none() {
         let known: Vec<_> = Profile::ALL.iter().map(|profile| profile.name()).collect();
-        findings.refuse(&import.path, Reason::Enum, format!("unknown value `{name}`; known: {}", known.join(", ")));
+        findings.refuse(
+            &import.path,
+            Reason::Enum,
+            format!("unknown value `{name}`; known: {}", known.join(", ")),
+        );
     }
     profile
 }
@@ -85,14 +120,42 @@ fn read_resource(resource: &Node<'_>, findings: &mut Findings) -> Option<RawReso
     });
     let document = modification::read_document(&body, findings);
     if document.is_none() && findings.errors.iter().all(|problem| problem.field != body.path) {
-        findings.refuse(&body.path, Reason::Empty, "may not be empty: an Envoy resource with its `@type`");
+        findings.refuse(
+            &body.path,
+            Reason::Empty,
+            "may not be empty: an Envoy resource with its `@type`",
+        );
     }
     let document = document?;
-    let decoded = envoy::decode_resource(&document);
-    let resource = modification::accept(decoded, "resource", &body.path, findings)?;
+    let resource = decode_resource(&document, &body, findings)?;
     (findings.errors.len() == before).then(|| RawResource {
         name: std::mem::take(&mut texts[0]),
         version: std::mem::take(&mut texts[1]),
         resource,
     })
+}
+
+/// A raw resource says its own type, with any prefix or none before the message's name.
+fn decode_resource(document: &Value, body: &Node<'_>, findings: &mut Findings) -> Option<Value> {
+    let mut content = document.clone();
+    let url = content.as_object_mut().and_then(|content| content.remove(TYPE_KEY));
+    let Some(Value::String(url)) = url else {
+        let message = format!("not a valid Envoy resource: it must be a mapping with `{TYPE_KEY}`");
+        findings.refuse(&body.path, Reason::Envoy, message);
+        return None;
+    };
+    let name = url.rsplit('/').next().unwrap_or_default();
+    let Some(decoded) = envoy::decode_as(name, &content, Strictness::Whole) else {
+        findings.refuse(
+            &body.path,
+            Reason::Envoy,
+            format!("not a valid Envoy resource: unknown type `{url}`"),
+        );
+        return None;
+    };
+    let mut resource = modification::accept(decoded, name, &body.path, findings)?;
+    if let Some(fields) = resource.as_object_mut() {
+        fields.insert(TYPE_KEY.to_owned(), Value::from(format!("type.googleapis.com/{name}")));
+    }
+    Some(resource)
 }

@@ -24,11 +24,15 @@ pub(crate) struct Object<'v> {
     entries: Option<&'v Map<String, Value>>,
     pub(crate) path: FieldPath,
     asked: RefCell<Vec<&'static str>>,
+    passed_over: RefCell<Vec<&'static str>>,
 }
 
 impl<'v> Node<'v> {
     pub(crate) fn new(value: Option<&'v Value>, path: FieldPath) -> Self {
-        Self { value: value.filter(|value| !value.is_null()), path }
+        Self {
+            value: value.filter(|value| !value.is_null()),
+            path,
+        }
     }
 
     /// A field of this value, if it is an object; for single look-ups without the unknown-field check.
@@ -54,7 +58,12 @@ impl<'v> Node<'v> {
             }
             None => None,
         };
-        Object { entries, path: self.path.clone(), asked: RefCell::default() }
+        Object {
+            entries,
+            path: self.path.clone(),
+            asked: RefCell::default(),
+            passed_over: RefCell::default(),
+        }
     }
 
     /// The elements of a list; absent and mistyped ones read as an empty list, the latter with a finding.
@@ -101,7 +110,11 @@ impl<'v> Node<'v> {
     }
 
     pub(super) fn mistyped(&self, wanted: &str, found: &Value, findings: &mut Findings) {
-        findings.refuse(&self.path, Reason::Format, format!("must be {wanted}, not {}", describe(found)));
+        findings.refuse(
+            &self.path,
+            Reason::Format,
+            format!("must be {wanted}, not {}", describe(found)),
+        );
     }
 }
 
@@ -109,24 +122,35 @@ impl<'v> Object<'v> {
     /// The field of that name.
     pub(crate) fn get(&self, name: &'static str) -> Node<'v> {
         self.asked.borrow_mut().push(name);
-        Node::new(self.entries.and_then(|entries| entries.get(name)), self.path.field(name))
+        Node::new(
+            self.entries.and_then(|entries| entries.get(name)),
+            self.path.field(name),
+        )
     }
 
     /// The field of that name, without its counting as known.
     pub(crate) fn peek(&self, name: &'static str) -> Node<'v> {
-        Node::new(self.entries.and_then(|entries| entries.get(name)), self.path.field(name))
+        Node::new(
+            self.entries.and_then(|entries| entries.get(name)),
+            self.path.field(name),
+        )
     }
 
-    /// Counts fields as known that are read elsewhere, or that need no check.
+    /// Counts fields as known that are read by another way, or need no check.
     pub(crate) fn knows(&self, names: &[&'static str]) {
         self.asked.borrow_mut().extend_from_slice(names);
     }
 
+    /// Fields that are somebody else's business: not read here, and not unknown.
+    pub(crate) fn pass_over(&self, names: &[&'static str]) {
+        self.passed_over.borrow_mut().extend_from_slice(names);
+    }
+
     /// Warns of the fields that nobody asked for.
     pub(crate) fn warn_of_unknown(&self, findings: &mut Findings) {
-        let asked = self.asked.borrow();
+        let (asked, passed_over) = (self.asked.borrow(), self.passed_over.borrow());
         for key in self.entries.into_iter().flat_map(Map::keys) {
-            if asked.contains(&key.as_str()) {
+            if asked.contains(&key.as_str()) || passed_over.contains(&key.as_str()) {
                 continue;
             }
             let hint = match nearest(key, asked.iter().copied()) {

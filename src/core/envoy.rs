@@ -1,19 +1,17 @@
-//! Envoy configuration: its resources and the modifications that policies make to them.
+//! Envoy's own configuration: what its messages look like, and how a document that a user embeds in a policy is read.
+//!
+//! A document is decoded by Envoy's message descriptors, as Envoy itself would, and comes out as canonical proto JSON: one
+//! spelling for everything that means the same. What is done with it afterwards (merging, patching, matching) stands on
+//! [`schema`]. This room knows neither policies nor YAML.
 
 pub mod modification;
+pub mod schema;
 
-// Placeholder until the decoder lands on main; never merge this part.
-use serde_json::Value;
-#[derive(Clone, Copy)]
-pub enum MessageType { Cluster, Listener, RouteConfiguration, VirtualHost, NetworkFilter, HttpFilter }
-#[derive(Clone, Copy)]
-pub enum Strictness { Whole, Partial }
-pub struct Decoded { pub value: Value, pub notes: Vec<String> }
-#[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct DecodeError;
-impl MessageType { pub fn name(self) -> &'static str { "resource" } }
-pub fn decode(_: MessageType, document: &Value, _: Strictness) -> Result<Decoded, DecodeError> {
-    if document.is_object() { Ok(Decoded { value: document.clone(), notes: vec![] }) } else { Err(DecodeError) }
-}
-pub fn decode_resource(document: &Value) -> Result<Decoded, DecodeError> { decode(MessageType::Cluster, document, Strictness::Whole) }
+mod constraints;
+mod decode;
+mod instant;
+mod path;
+mod rules;
+mod scalars;
+
+pub use decode::{DecodeError, Decoded, MessageType, Note, Remark, Strictness, decode, decode_as};

@@ -1,48 +1,69 @@
-//! The nearest known word to a mistyped one.
+//! The known word that a misspelt one probably meant.
 
-/// The known word that differs least from `word`, if it is near enough to be meant.
-pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let word = word.to_lowercase();
-    let limit = (word.chars().count() / 3).clamp(1, 3);
-    known
+/// The candidate that is fewest edits away, if it is near enough to be a likely slip; the first of several.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let letters = plain(word);
+    if letters.len() > LONGEST {
+        return None;
+    }
+    let allowed = (letters.len() / 3).clamp(1, 4);
+    candidates
         .into_iter()
-        .map(|candidate| (distance(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
+        .map(|candidate| (distance(&letters, &plain(candidate)), candidate))
+        .filter(|(edits, _)| *edits <= allowed)
+        .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) from one word to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().take(64).collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=to.len()).collect();
-    for (row, a) in from.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, b) in to.iter().enumerate() {
-            let replaced = above[column] + usize::from(a != b);
-            let mut best = replaced.min(above[column + 1] + 1).min(current[column] + 1);
-            if row > 0 && column > 0 && *a == to[column - 1] && from[row - 1] == *b {
-                best = best.min(before[column - 1] + 1);
+/// No key of Envoy's is nearly as long, and the work grows with the length.
+const LONGEST: usize = 128;
+
+/// Case and underscores are the least of all slips.
+fn plain(word: &str) -> Vec<char> {
+    word.chars()
+        .filter(|letter| *letter != '_')
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before_last = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (row, from) in a.iter().enumerate() {
+        let mut current = vec![row + 1; b.len() + 1];
+        for (column, to) in b.iter().enumerate() {
+            let replaced = last[column] + usize::from(from != to);
+            current[column + 1] = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            if row > 0 && column > 0 && a[row - 1] == *to && *from == b[column - 1] {
+                current[column + 1] = current[column + 1].min(before_last[column - 1] + 1);
             }
-            current.push(best);
         }
-        before = std::mem::replace(&mut above, current);
+        before_last = std::mem::replace(&mut last, current);
     }
-    above[to.len()]
+    last[b.len()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn check(word: &str, expected: Option<&str>) {
+        let known = ["connectTimeout", "name", "type", "lbPolicy"];
+        assert_eq!(nearest(word, known.into_iter()), expected, "{word}");
+    }
+
     #[test]
-    fn near_words_are_found_and_far_ones_are_not() {
-        let known = ["modifications", "imports", "resources", "match"];
-        assert_eq!(nearest("modification", known), Some("modifications"));
-        assert_eq!(nearest("mathc", known), Some("match"));
-        assert_eq!(nearest("Imports", known), Some("imports"));
-        assert_eq!(nearest("selectors", known), None);
-        assert_eq!(nearest("", known), None);
+    fn slips_find_their_word() {
+        check("conectTimeout", Some("connectTimeout"));
+        check("connecttimeout", Some("connectTimeout"));
+        check("Connect_Time_Out", Some("connectTimeout"));
+        check("nmae", Some("name"));
+        check("typ", Some("type"));
+        check("lb-policy", Some("lbPolicy"));
+        check("loadAssignment", None);
+        check("", None);
+        check(&"x".repeat(10_000), None);
     }
 }

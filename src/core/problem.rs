@@ -98,6 +98,12 @@ impl FieldPath {
         self.step(Step::Key(key.into()))
     }
 
+    /// This path seen from further up: `parent` followed by its steps.
+    #[must_use]
+    pub fn below(&self, parent: &Self) -> Self {
+        Self(parent.0.iter().chain(&self.0).cloned().collect())
+    }
+
     pub fn steps(&self) -> &[Step] {
         &self.0
     }

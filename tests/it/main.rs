@@ -1,3 +1,7 @@
-//! What needs nothing but this checkout.
+//! One binary for everything that needs nothing but this checkout.
 
+mod envoy;
+mod layers;
+mod manifests;
 mod mesh;
+mod proxy_template;

@@ -1,0 +1,56 @@
+# The only door: every task is a target here, and CI walks through it like everyone else.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## the program, for development: target/debug/writ
+	$(CARGO) build --locked
+
+.PHONY: fmt
+fmt: ## format all Rust code
+	$(CARGO) fmt
+
+.PHONY: lint
+lint: ## formatting and clippy, warnings are errors
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets --locked -- -D warnings
+
+# The cluster's programs are built beside the Rust code the first time; the tests wait for both.
+.PHONY: test
+test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP_CLUSTER=1: without)
+	@if [ -z "$${WRIT_SKIP_CLUSTER:-}" ] && [ -z "$${WRIT_TEST_KUBECONFIG:-}" ]; then \
+	  tests/cluster/build >/dev/null & programs=$$!; \
+	  $(CARGO) test --locked --no-run; \
+	  wait $$programs; \
+	fi
+	$(CARGO) test --locked
+
+.PHONY: cluster
+cluster: ## start a control plane on loopback and leave it running; prints its kubeconfig
+	@tests/cluster/up
+
+.PHONY: cluster-stop
+cluster-stop: ## stop it, and a Writ that `make run` started
+	@tests/cluster/down
+
+.PHONY: run
+run: build ## Writ on that control plane, with examples to try (CONTEXT=name: on a cluster of your kubeconfig)
+	@tests/cluster/tour $(if $(CONTEXT),--context '$(CONTEXT)')
+
+.PHONY: image
+image: ## the container image as an OCI archive, without Docker: target/image/writ.tar
+	@tests/cluster/image
+
+.PHONY: e2e
+e2e: ## the image and the manifests on a node with real pods; needs Linux and root
+	@tests/cluster/e2e node
+
+.PHONY: e2e-kind
+e2e-kind: ## the same tests on kind; needs Docker and kind
+	@tests/cluster/e2e kind

@@ -1,0 +1,13 @@
+//! The kinds that Writ serves, as the API server knows them: their CustomResourceDefinitions.
+//!
+//! `manifests/crds` holds the same as files; a test keeps them equal. This room describes; `compile` understands.
+
+mod definition;
+mod kuma;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+/// Every definition, in the order of their names.
+pub fn definitions() -> Vec<CustomResourceDefinition> {
+    vec![kuma::proxy_template()]
+}

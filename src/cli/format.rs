@@ -1,0 +1,43 @@
+//! `-o text|json|yaml`: tables and sentences for people, data for programs.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+/// How a command prints its result.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Format {
+    /// How to print the result
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Kind::Text, value_name = "FORMAT")]
+    output: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+impl Format {
+    /// Prints `data` as JSON or YAML, or calls `text`.
+    pub(super) fn print(
+        self,
+        out: &mut dyn Write,
+        data: impl FnOnce() -> Value,
+        text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> anyhow::Result<()> {
+        match self.output {
+            Kind::Text => text(out)?,
+            Kind::Json => {
+                serde_json::to_writer_pretty(&mut *out, &data())?;
+                writeln!(out)?;
+            }
+            Kind::Yaml => write!(out, "{}", serde_saphyr::to_string(&data())?)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! `writ serve`: the arguments, and the wiring of everything that runs in a cluster.
+
+mod certificates;
+mod wiring;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{ArgAction, Args};
+
+use super::{Outcome, duration};
+use crate::telemetry::{LogFormat, start_logging};
+
+/// Parsing expressions is recursive and bounded by their length; this is room for the longest. Only what is used is taken.
+const THREAD_STACK: usize = 64 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  # In a cluster, with certificates of its own:
+  writ serve
+  # Beside a cluster, with the rights of a kubeconfig:
+  writ serve --kubeconfig ~/.kube/config --listen 127.0.0.1:9443
+  # Without any cluster: validation only, with given certificates:
+  writ serve --offline --tls-cert-file tls.crt --tls-key-file tls.key";
+
+/// Answer admission requests over HTTPS.
+///
+/// Makes, stores and renews its own certificates, unless files are given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Serve {
+    #[command(flatten)]
+    ports: Ports,
+    #[command(flatten)]
+    certificates: CertificateArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// Threads that answer requests; as many as there are cores, and at least 2, if not given.
+    #[arg(long, env = "WRIT_WORKER_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    worker_threads: Option<u16>,
+    /// What to log, as `level` or `module=level,…`.
+    #[arg(long, env = "WRIT_LOG", default_value = "info")]
+    log: String,
+    /// How to log.
+    #[arg(long, env = "WRIT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Ports")]
+struct Ports {
+    /// Where to answer admission requests (HTTPS).
+    #[arg(long, env = "WRIT_LISTEN", default_value = "[::]:9443")]
+    listen: SocketAddr,
+    /// Where to answer /healthz, /readyz and /metrics (plain HTTP).
+    #[arg(long, env = "WRIT_ADMIN_LISTEN", default_value = "[::]:9080")]
+    admin_listen: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Certificates")]
+struct CertificateArgs {
+    /// Serve this certificate chain (PEM) instead of making one. Read again when it changes.
+    #[arg(long, env = "WRIT_TLS_CERT_FILE", requires = "tls_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// The private key of --tls-cert-file (PEM).
+    #[arg(long, env = "WRIT_TLS_KEY_FILE", requires = "tls_cert_file")]
+    tls_key_file: Option<PathBuf>,
+    /// The authority of --tls-cert-file (PEM), to be written into the webhook configurations. Without it they are left
+    /// alone, for cert-manager or an administrator to fill.
+    #[arg(long, env = "WRIT_TLS_CA_FILE", requires = "tls_cert_file")]
+    tls_ca_file: Option<PathBuf>,
+    /// How often to look whether the files have changed.
+    #[arg(long, env = "WRIT_TLS_RELOAD_INTERVAL", default_value = "10s", value_parser = duration::parse)]
+    tls_reload_interval: Duration,
+    /// Ask every client for a certificate of one of these authorities (PEM).
+    #[arg(long, env = "WRIT_CLIENT_CA_FILE")]
+    client_ca_file: Option<PathBuf>,
+    /// The Secret in which all replicas share their certificates.
+    #[arg(long, env = "WRIT_CERT_SECRET", default_value = "writ-certificates")]
+    cert_secret: String,
+    /// How long a certificate lives; it is renewed at two thirds of that.
+    #[arg(long, env = "WRIT_CERT_LIFETIME", default_value = "90d", value_parser = duration::parse)]
+    cert_lifetime: Duration,
+    /// How long API servers and replicas get to see each step of a renewal; a 24th of the lifetime, at most an hour, if
+    /// not given.
+    #[arg(long, env = "WRIT_CERT_GRACE", value_parser = duration::parse)]
+    cert_grace: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+struct ClusterArgs {
+    /// Use no cluster: validate only, with the certificates of --tls-cert-file.
+    #[arg(long, env = "WRIT_OFFLINE", action = ArgAction::SetTrue, requires = "tls_cert_file")]
+    offline: bool,
+    /// The kubeconfig to use instead of the pod's service account.
+    #[arg(long, env = "WRIT_KUBECONFIG", conflicts_with = "offline")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, env = "WRIT_CONTEXT", conflicts_with = "offline")]
+    context: Option<String>,
+    /// The namespace that Writ is installed in.
+    #[arg(long, env = "WRIT_NAMESPACE", default_value = "writ-system")]
+    namespace: String,
+    /// The Service that webhook configurations call.
+    #[arg(long, env = "WRIT_SERVICE", default_value = "writ")]
+    service: String,
+    /// The webhook configurations whose caBundle to keep right, separated by commas.
+    #[arg(
+        long,
+        env = "WRIT_WEBHOOK_CONFIGURATION",
+        default_value = "writ",
+        value_delimiter = ','
+    )]
+    webhook_configuration: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// The largest request body, in bytes.
+    #[arg(long, env = "WRIT_BODY_LIMIT", default_value_t = 8 << 20)]
+    body_limit: usize,
+    /// Connections served at once.
+    #[arg(long, env = "WRIT_MAX_CONNECTIONS", default_value_t = 4096)]
+    max_connections: u32,
+    /// Requests handled at once.
+    #[arg(long, env = "WRIT_MAX_REQUESTS", default_value_t = 512)]
+    max_requests: u32,
+    /// How long a connection or request waits for its turn before it is told to try again.
+    #[arg(long, env = "WRIT_QUEUE_TIME", default_value = "2s", value_parser = duration::parse)]
+    queue_time: Duration,
+    /// How long to go on serving after a stop signal, so that nobody is sent here any more.
+    #[arg(long, env = "WRIT_DRAIN_DELAY", default_value = "5s", value_parser = duration::parse)]
+    drain_delay: Duration,
+    /// How long requests in flight may take after that.
+    #[arg(long, env = "WRIT_DRAIN_TIMEOUT", default_value = "20s", value_parser = duration::parse)]
+    drain_timeout: Duration,
+}
+
+impl Serve {
+    pub fn run(self, _out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        start_logging(self.log_format, &self.log)?;
+        let cores = available_parallelism().map_or(2, usize::from).max(2);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(self.worker_threads.map_or(cores, usize::from))
+            .thread_stack_size(THREAD_STACK)
+            .enable_all()
+            .build()
+            .context("starting the runtime")?;
+        runtime.block_on(wiring::serve(self))?;
+        Ok(Outcome::Clean)
+    }
+}

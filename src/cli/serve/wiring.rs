@@ -1,0 +1,213 @@
+//! Starts every long-lived part, holds their handles, and ends them in order. A part that ends unasked ends the process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use bytes::Bytes;
+use hyper::Request;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::info;
+
+use super::certificates::{Sink, Source};
+use super::{LimitArgs, Ports, Serve};
+use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
+use crate::telemetry::{self, Health, Metrics, Outcome};
+use crate::webhook;
+
+/// The part whose end is the end of the drain.
+const ADMISSION: &str = "the admission port";
+
+/// Counts what the transport sees.
+struct Wire(Metrics);
+
+impl Observer for Wire {
+    fn observe(&self, event: Event) {
+        match event {
+            Event::Connected => self.0.connections(1),
+            Event::Disconnected => self.0.connections(-1),
+            Event::HandshakeFailed => self.0.handshake_failed(),
+            Event::RequestStarted => self.0.in_flight(1),
+            Event::RequestEnded => self.0.in_flight(-1),
+            Event::Refused(_) => self.0.turned_away(Outcome::Refused),
+            Event::Panicked => self.0.turned_away(Outcome::Failed),
+        }
+    }
+}
+
+/// Runs until a signal says stop and everything is drained.
+pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
+    let Serve {
+        ports,
+        certificates,
+        cluster,
+        limits,
+        worker_threads: _,
+        log: _,
+        log_format: _,
+    } = args;
+    let Ports { listen, admin_listen } = ports;
+    let LimitArgs {
+        body_limit,
+        max_connections,
+        max_requests,
+        queue_time,
+        drain_delay,
+        drain_timeout,
+    } = limits;
+    let limits = Limits {
+        body: body_limit,
+        connections: max_connections.max(1) as usize,
+        requests: max_requests.max(1) as usize,
+        queue_time,
+        drain_time: drain_timeout,
+        ..Limits::default()
+    };
+    let mut stop = Stop::listen()?;
+
+    let (health, metrics) = (Health::default(), Metrics::default());
+    let (serving, mut served) = watch::channel(false);
+    let sink = Sink {
+        certificates: Arc::new(Certificates::default()),
+        metrics: metrics.clone(),
+        condition: health.condition("certificate", "no certificate yet"),
+        serving,
+    };
+    let draining = health.condition("draining", "starting");
+    draining.holds();
+
+    let client_roots = match certificates.client_ca_file.as_deref() {
+        None => None,
+        Some(path) => Some(
+            tokio::fs::read(path)
+                .await
+                .with_context(|| format!("reading {}", path.display()))?,
+        ),
+    };
+    let tls = tls_config(sink.certificates.clone(), client_roots.as_deref())?;
+    let source = Source::open(certificates, cluster, &sink).await?;
+    let https = Bound::bind(listen).await?;
+    let admin = Bound::bind(admin_listen).await?;
+    info!(https = %https.address(), admin = %admin.address(), version = env!("CARGO_PKG_VERSION"), "Listening");
+
+    let (shutdown, drain) = Shutdown::new();
+    let (admin_shutdown, admin_drain) = Shutdown::new();
+    let mut tasks = JoinSet::new();
+
+    tasks.spawn({
+        let (health, metrics) = (health.clone(), metrics.clone());
+        let answer = move |request: Request<Bytes>| {
+            let response = telemetry::answer(&request, &health, &metrics);
+            async move { response }
+        };
+        let limits = Limits {
+            body: 64 << 10,
+            connections: 64,
+            drain_time: Duration::from_secs(1),
+            ..Limits::default()
+        };
+        async move {
+            admin.serve(None, answer, limits, (), admin_drain).await;
+            "the admin port"
+        }
+    });
+    tasks.spawn(async move {
+        source.follow(sink).await;
+        "the certificates"
+    });
+    tasks.spawn({
+        let metrics = metrics.clone();
+        let wire = Wire(metrics.clone());
+        let answer = move |request: Request<Bytes>| {
+            let response = admit(&request, &metrics);
+            async move { response }
+        };
+        let mut until = drain.clone();
+        async move {
+            tokio::select! {
+                // Clients wait at the door until there is a certificate to greet them with.
+                () = first_certificate(&mut served) => https.serve(Some(tls), answer, limits, wire, drain).await,
+                () = until.stopping() => {}
+            }
+            ADMISSION
+        }
+    });
+
+    tokio::select! {
+        () = stop.asked() => {}
+        ended = tasks.join_next() => return Err(unexpected(ended)),
+    }
+    draining.fails("stopping");
+    shutdown.enter(Phase::Leaving);
+    info!(
+        delay_ms = drain_delay.as_millis(),
+        "Stopping: serving on until nobody is sent here any more"
+    );
+    tokio::select! {
+        () = sleep(drain_delay) => {}
+        () = stop.asked() => {}
+        ended = tasks.join_next() => return Err(unexpected(ended)),
+    }
+    shutdown.enter(Phase::Stopping);
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok(ADMISSION) => break,
+            other => return Err(unexpected(Some(other))),
+        }
+    }
+    admin_shutdown.enter(Phase::Stopping);
+    tasks.shutdown().await;
+    info!("Stopped");
+    Ok(())
+}
+
+async fn first_certificate(served: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, and with it the certificates' part: its end is noticed elsewhere.
+    let _ = served.wait_for(|serving| *serving).await;
+}
+
+fn admit(request: &Request<Bytes>, metrics: &Metrics) -> hyper::Response<Bytes> {
+    let started = Instant::now();
+    let webhook::Answer { response, outcome } = webhook::handle(request);
+    let outcome = match outcome {
+        webhook::Outcome::Allowed => Outcome::Allowed,
+        webhook::Outcome::Denied => Outcome::Denied,
+        webhook::Outcome::Invalid => Outcome::Invalid,
+    };
+    metrics.request(outcome, started.elapsed());
+    response
+}
+
+fn unexpected(ended: Option<Result<&'static str, tokio::task::JoinError>>) -> anyhow::Error {
+    match ended {
+        Some(Ok(part)) => anyhow!("{part} ended unasked"),
+        Some(Err(error)) => anyhow!("a part of the program failed: {error}"),
+        None => anyhow!("nothing runs any more"),
+    }
+}
+
+/// The signals that ask for an end.
+struct Stop {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn listen() -> anyhow::Result<Self> {
+        let on = |kind| signal(kind).context("listening for signals");
+        Ok(Self {
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `writ validate`: the shape of policies, offline, by the very code that the webhook runs.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::Outcome;
+use super::format::Format;
+use super::load::{self, Loaded, Placed};
+use crate::compile::{self, Findings};
+use crate::core::problem::{FieldPath, Problem, Reason};
+use crate::core::yaml::{NoteKind, Position};
+
+/// Check the shape of policies, offline: what `kubectl apply` would refuse, and why
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  writ validate policy.yaml                  one file, all its documents
+  writ validate manifests/ -o json           a folder, for programs
+  kubectl get proxytemplates -o yaml | writ validate -
+
+Exit codes: 0 all valid, 1 a document is invalid, 2 could not run.")]
+pub struct Validate {
+    /// Files or folders with policies (YAML or JSON); `-` reads standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// One document and what was found in it.
+struct Report {
+    file: String,
+    index: usize,
+    kind: String,
+    name: String,
+    known: bool,
+    errors: Vec<Finding>,
+    warnings: Vec<Finding>,
+}
+
+struct Finding {
+    position: Position,
+    problem: Problem,
+}
+
+impl Validate {
+    pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let Self { files, format } = self;
+        let loaded = load::load(&files)?;
+        if loaded.is_empty() {
+            anyhow::bail!("no documents in {}", list(&files));
+        }
+        let reports: Vec<Report> = loaded.into_iter().map(inspect).collect();
+        let data = || Value::Array(reports.iter().map(Report::to_json).collect());
+        format.print(out, data, |out| print_text(&reports, out))?;
+        let clean = reports.iter().all(|report| report.errors.is_empty());
+        Ok(if clean { Outcome::Clean } else { Outcome::Findings })
+    }
+}
+
+fn inspect(loaded: Loaded) -> Report {
+    let Loaded { file, index, document } = loaded;
+    let document = match document {
+        Ok(document) => document,
+        Err(error) => {
+            let problem = Problem::new(
+                &FieldPath::root(),
+                Reason::Format,
+                format!("not readable as YAML: {}", error.reason),
+            );
+            let errors = vec![Finding {
+                position: error.position,
+                problem,
+            }];
+            let (kind, name) = (String::new(), String::new());
+            return Report {
+                file,
+                index,
+                kind,
+                name,
+                known: true,
+                errors,
+                warnings: Vec::new(),
+            };
+        }
+    };
+    let (kind, name) = compile::identify(&document.value)
+        .map(|it| (it.kind, it.name))
+        .unwrap_or_default();
+    let checked = compile::check(&document.value);
+    let known = checked.is_some();
+    let Findings { errors, warnings } = checked.unwrap_or_else(|| unknown_kind(&kind));
+    let place = |problem: Problem| Finding {
+        position: document.position_of(&problem.field),
+        problem,
+    };
+    let mut warnings: Vec<Finding> = warnings.into_iter().map(place).collect();
+    if known {
+        warnings.extend(notes_of(&document));
+    }
+    Report {
+        file,
+        index,
+        kind,
+        name,
+        known,
+        errors: errors.into_iter().map(place).collect(),
+        warnings,
+    }
+}
+
+fn unknown_kind(kind: &str) -> Findings {
+    let message = match kind {
+        "" => "neither a Kubernetes object (apiVersion, kind) nor a universal resource (type, name): not checked"
+            .to_owned(),
+        kind => format!("{kind} is not a kind that Writ checks"),
+    };
+    let warning = Problem::new(&FieldPath::root(), Reason::Unknown, message);
+    Findings {
+        errors: Vec::new(),
+        warnings: vec![warning],
+    }
+}
+
+fn notes_of(document: &Placed) -> impl Iterator<Item = Finding> {
+    document.notes().iter().map(|note| {
+        let reason = match note.kind {
+            NoteKind::DuplicateKey { .. } => Reason::Duplicate,
+            _ => Reason::Suspicious,
+        };
+        Finding {
+            position: note.position,
+            problem: Problem::new(&FieldPath::root(), reason, note.to_string()),
+        }
+    })
+}
+
+impl Report {
+    fn to_json(&self) -> Value {
+        let findings = |findings: &[Finding]| findings.iter().map(Finding::to_json).collect::<Vec<_>>();
+        json!({
+            "file": self.file, "index": self.index, "kind": self.kind, "name": self.name,
+            "errors": findings(&self.errors), "schema": [], "warnings": findings(&self.warnings),
+        })
+    }
+}
+
+impl Finding {
+    fn to_json(&self) -> Value {
+        let Problem { field, reason, message } = &self.problem;
+        json!({
+            "field": field.to_string(), "reason": reason.as_str(), "message": message,
+            "line": self.position.line, "column": self.position.column,
+        })
+    }
+}
+
+fn print_text(reports: &[Report], out: &mut dyn Write) -> std::io::Result<()> {
+    for report in reports {
+        let Report { file, kind, name, .. } = report;
+        let subject = if kind.is_empty() {
+            String::new()
+        } else {
+            format!("{kind} {name}: ")
+        };
+        for (level, findings) in [("error", &report.errors), ("warning", &report.warnings)] {
+            for Finding { position, problem } in findings {
+                writeln!(
+                    out,
+                    "{file}:{}: {level}: {subject}{problem} [{}]",
+                    position.line,
+                    problem.reason.as_str()
+                )?;
+            }
+        }
+    }
+    let known = reports.iter().filter(|report| report.known);
+    let (refused, valid): (Vec<_>, Vec<_>) = known.partition(|report| !report.errors.is_empty());
+    let others = reports.len() - refused.len() - valid.len();
+    let others = if others == 0 {
+        String::new()
+    } else {
+        format!(", {others} of kinds that Writ does not check")
+    };
+    writeln!(out, "{} valid, {} refused{others}", valid.len(), refused.len())
+}
+
+fn list(files: &[PathBuf]) -> String {
+    files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
+}

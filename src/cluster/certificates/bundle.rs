@@ -1,0 +1,140 @@
+//! Keeps `caBundle` right in the webhook configurations that point to Writ.
+//!
+//! Only entries that call our Service (or a URL) are touched, entry by entry: the rest of a configuration is never
+//! written back.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use json_patch::Patch as JsonPatch;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tracing::info;
+
+use crate::cluster::error::ClusterError;
+
+use super::call;
+
+/// How often somebody else may be faster before we take a breath.
+const MOST_CONFLICTS: usize = 5;
+
+/// Which configurations are ours, and which of their entries.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub configurations: Vec<String>,
+    pub namespace: String,
+    pub service: String,
+}
+
+/// Puts the bundle into every configuration that lacks it. One that does not exist trusts nobody and needs nothing.
+pub(super) async fn ensure(client: &Client, target: &Target, bundle: &str) -> Result<(), ClusterError> {
+    let api = Api::<ValidatingWebhookConfiguration>::all(client.clone());
+    for name in &target.configurations {
+        let mut attempts = 0;
+        while let Err(error) = ensure_one(&api, name, target, bundle).await {
+            attempts += 1;
+            match error {
+                ClusterError::Conflict { .. } if attempts < MOST_CONFLICTS => {}
+                error => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn ensure_one(
+    api: &Api<ValidatingWebhookConfiguration>,
+    name: &str,
+    target: &Target,
+    bundle: &str,
+) -> Result<(), ClusterError> {
+    let resource = format!("validatingwebhookconfigurations/{name}");
+    let Some(found) = call("get", &resource, api.get_opt(name)).await? else {
+        return Ok(());
+    };
+    let Some(patch) = repair(&found, target, bundle) else {
+        return Ok(());
+    };
+    let (params, patch) = (PatchParams::apply("writ"), Patch::Json::<()>(patch));
+    match call("patch", &resource, api.patch(name, &params, &patch)).await {
+        Ok(_) => info!(name, "CA bundle written"),
+        // The test on the version failed: somebody else was faster.
+        Err(ClusterError::Rejected { resource, .. }) => return Err(ClusterError::Conflict { resource }),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// The patch that puts the bundle where it is missing. It holds for the version that was read and for no other.
+fn repair(configuration: &ValidatingWebhookConfiguration, target: &Target, bundle: &str) -> Option<JsonPatch> {
+    let mut operations = Vec::new();
+    for (index, webhook) in configuration.webhooks.iter().flatten().enumerate() {
+        let entry = &webhook.client_config;
+        let ours = match &entry.service {
+            Some(service) => service.name == target.service && service.namespace == target.namespace,
+            None => entry.url.is_some(),
+        };
+        if !ours
+            || entry
+                .ca_bundle
+                .as_ref()
+                .is_some_and(|found| found.0 == bundle.as_bytes())
+        {
+            continue;
+        }
+        let path = format!("/webhooks/{index}/clientConfig/caBundle");
+        operations.push(json!({"op": "add", "path": path, "value": STANDARD.encode(bundle)}));
+    }
+    if operations.is_empty() {
+        return None;
+    }
+    let version = json!({"op": "test", "path": "/metadata/resourceVersion", "value": configuration.resource_version()});
+    operations.insert(0, version);
+    Some(serde_json::from_value(operations.into()).expect("these are operations of a JSON patch"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touches_our_entries_alone() {
+        let service = |namespace: &str, bundle: Option<&str>| {
+            let mut entry = json!({
+                "name": "a.writ.dev", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "clientConfig": {"service": {"name": "writ", "namespace": namespace}},
+            });
+            if let Some(bundle) = bundle {
+                entry["clientConfig"]["caBundle"] = STANDARD.encode(bundle).into();
+            }
+            entry
+        };
+        let configuration: ValidatingWebhookConfiguration = serde_json::from_value(json!({
+            "metadata": {"name": "writ", "resourceVersion": "7"},
+            "webhooks": [
+                service("ns", Some("good")), service("ns", None), service("other", None), service("ns", Some("bad")),
+            ],
+        }))
+        .unwrap();
+        let target = Target {
+            configurations: Vec::new(),
+            namespace: "ns".into(),
+            service: "writ".into(),
+        };
+        let patch = repair(&configuration, &target, "good").unwrap();
+        assert_eq!(
+            serde_json::to_value(patch).unwrap(),
+            json!([
+                {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+                {"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": "Z29vZA=="},
+                {"op": "add", "path": "/webhooks/3/clientConfig/caBundle", "value": "Z29vZA=="},
+            ])
+        );
+        let target = Target {
+            service: "none".into(),
+            ..target
+        };
+        assert!(repair(&configuration, &target, "good").is_none());
+    }
+}

@@ -1,0 +1,121 @@
+//! What can go wrong with an API server, sorted by what to do about it.
+
+use kube::runtime::watcher;
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// There is nothing to connect with. Retrying does not help.
+    #[error("no way to the cluster: {reason}")]
+    Config { reason: String },
+    /// Rights are missing. Retrying helps once somebody grants them.
+    #[error("not allowed to {verb} {resource}: {reason}; manifests/base/rbac.yaml grants this right")]
+    Refused {
+        verb: &'static str,
+        resource: String,
+        reason: String,
+    },
+    /// Somebody else was faster: read again.
+    #[error("{resource} was changed by somebody else meanwhile")]
+    Conflict { resource: String },
+    #[error("{resource} does not exist")]
+    Missing { resource: String },
+    /// The API server understood and said no.
+    #[error("cannot {verb} {resource}: {reason}")]
+    Rejected {
+        verb: &'static str,
+        resource: String,
+        reason: String,
+    },
+    /// No answer, or none that makes sense: back off and retry.
+    #[error("cannot {verb} {resource}, the API server does not answer: {reason}")]
+    Unreachable {
+        verb: &'static str,
+        resource: String,
+        reason: String,
+    },
+}
+
+impl ClusterError {
+    /// Sorts what kube reports about one call.
+    pub(super) fn of(verb: &'static str, resource: &str, error: &kube::Error) -> Self {
+        let resource = resource.to_owned();
+        let kube::Error::Api(status) = error else {
+            return Self::Unreachable {
+                verb,
+                resource,
+                reason: causes(error),
+            };
+        };
+        let reason = status.message.clone();
+        match (status.code, status.reason.as_str()) {
+            (401 | 403, _) => Self::Refused { verb, resource, reason },
+            (404, _) => Self::Missing { resource },
+            (409, _) => Self::Conflict { resource },
+            (429 | 500.., _) => Self::Unreachable { verb, resource, reason },
+            _ => Self::Rejected { verb, resource, reason },
+        }
+    }
+
+    pub(super) fn of_watch(resource: &str, error: &watcher::Error) -> Self {
+        match error {
+            watcher::Error::InitialListFailed(error) => Self::of("list", resource, error),
+            watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
+                Self::of("watch", resource, error)
+            }
+            other => Self::Unreachable {
+                verb: "watch",
+                resource: resource.to_owned(),
+                reason: other.to_string(),
+            },
+        }
+    }
+
+    pub(super) fn too_slow(verb: &'static str, resource: &str) -> Self {
+        Self::Unreachable {
+            verb,
+            resource: resource.to_owned(),
+            reason: "it took too long".to_owned(),
+        }
+    }
+}
+
+/// An error with its causes: kube's outermost text alone says only which layer failed.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(code: u16, message: &str) {
+        let status = Status::failure("because", "Reason").with_code(code);
+        let error = ClusterError::of("get", "secrets/a", &kube::Error::Api(status.boxed()));
+        assert_eq!(error.to_string(), message);
+    }
+
+    #[test]
+    fn names_verb_and_resource_and_what_to_do() {
+        check(
+            403,
+            "not allowed to get secrets/a: because; manifests/base/rbac.yaml grants this right",
+        );
+        check(409, "secrets/a was changed by somebody else meanwhile");
+        check(404, "secrets/a does not exist");
+        check(422, "cannot get secrets/a: because");
+        check(503, "cannot get secrets/a, the API server does not answer: because");
+    }
+}

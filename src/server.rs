@@ -1,0 +1,19 @@
+//! Transport: binds, terminates TLS, reads a bounded body, answers, drains. It knows no path and nothing of Kubernetes.
+//!
+//! A [`Handler`] is given whole requests and gives whole responses, so handlers are tested without a socket. What this
+//! room sees of its own work it tells an [`Observer`].
+
+mod accept;
+mod body;
+mod drain;
+mod files;
+mod handler;
+mod limits;
+mod tls;
+
+pub use accept::{Bound, ServerError};
+pub use drain::{Drain, Phase, Shutdown};
+pub use files::{FilesError, PairFiles};
+pub use handler::{Event, Handler, Observer};
+pub use limits::Limits;
+pub use tls::{Certificates, Pair, TlsError, tls_config};

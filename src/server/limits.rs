@@ -1,0 +1,50 @@
+//! The bounds of one listener. Every queue in this room has an end, and every wait has one too.
+
+use std::time::Duration;
+
+/// How much of everything a listener takes, and how long it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest body, in bytes. An API server sends an object and its predecessor, each up to 3 MiB as JSON.
+    pub body: usize,
+    /// Connections served at once; some more are accepted only to be told that the server is busy.
+    pub connections: usize,
+    /// Requests read and handled at once.
+    pub requests: usize,
+    /// How long a connection or request waits for its turn before it is answered 503.
+    pub queue_time: Duration,
+    /// How long a TLS handshake may take.
+    pub handshake_time: Duration,
+    /// How long a new connection may take to send its first request line and headers.
+    pub header_time: Duration,
+    /// How long a body may take to arrive.
+    pub body_time: Duration,
+    /// How long a kept-alive connection may rest. It must exceed the 90 seconds after which API servers close idle
+    /// connections themselves: a connection that both sides close at once can swallow a request.
+    pub idle_time: Duration,
+    /// How long requests in flight may go on after the listener has stopped accepting.
+    pub drain_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 8 << 20,
+            connections: 4096,
+            requests: 512,
+            queue_time: Duration::from_secs(2),
+            handshake_time: Duration::from_secs(10),
+            header_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(180),
+            drain_time: Duration::from_secs(20),
+        }
+    }
+}
+
+impl Limits {
+    /// Connections accepted above [`Limits::connections`], which get no more than an answer that says so.
+    pub(super) fn overflow(&self) -> usize {
+        (self.connections / 8).max(16)
+    }
+}

@@ -1,0 +1,11 @@
+//! What operators see: logs, metrics, health. It knows nothing of what is logged, measured or checked.
+
+mod health;
+mod log;
+mod metrics;
+mod routes;
+
+pub use health::{Condition, Health};
+pub use log::{LogError, LogFormat, start_logging};
+pub use metrics::{Metrics, Outcome};
+pub use routes::answer;

@@ -1,0 +1,207 @@
+//! The process's metrics, served as OpenMetrics text.
+//!
+//! Families with labels take a lock and hash on each look-up; on the request path the few label sets are made once here.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Outcome {
+    Allowed,
+    Denied,
+    /// Not readable as a review, or not addressed to us.
+    Invalid,
+    /// Turned away by the transport.
+    Refused,
+    /// A fault of our own.
+    Failed,
+}
+
+/// Every metric; cheap to share.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    requests: [Counter; Outcome::ALL.len()],
+    latency: Histogram,
+    in_flight: Gauge,
+    connections: Gauge,
+    handshake_failures: Counter,
+    certificate_expiry: Gauge,
+    certificate_reloads: Counter,
+    certificate_errors: Counter,
+    ready: Gauge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    outcome: Outcome,
+}
+
+impl Outcome {
+    const ALL: [Self; 5] = [Self::Allowed, Self::Denied, Self::Invalid, Self::Refused, Self::Failed];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+            Self::Invalid => "invalid",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl EncodeLabelValue for Outcome {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+        encoder.write_str(self.as_str())
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("writ");
+        let requests = Family::<ByOutcome, Counter>::default();
+        let by_outcome = Outcome::ALL.map(|outcome| requests.get_or_create(&ByOutcome { outcome }).clone());
+        registry.register("admission_requests", "Admission requests by how they ended", requests);
+        let buckets = [
+            0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+        ];
+        let version = Family::<[(&str, &str); 1], Gauge>::default();
+        version.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
+        registry.register("build_info", "The version that runs", version);
+        let inner = Inner {
+            requests: by_outcome,
+            latency: register(
+                &mut registry,
+                "admission_duration_seconds",
+                "Time from the whole request to its answer",
+                Histogram::new(buckets),
+            ),
+            in_flight: register(
+                &mut registry,
+                "requests_in_flight",
+                "Requests being read or answered",
+                Gauge::default(),
+            ),
+            connections: register(&mut registry, "connections", "Open connections", Gauge::default()),
+            handshake_failures: register(
+                &mut registry,
+                "tls_handshake_failures",
+                "TLS handshakes that failed or took too long",
+                Counter::default(),
+            ),
+            certificate_expiry: register(
+                &mut registry,
+                "certificate_expiry_timestamp_seconds",
+                "When the serving certificate expires, in seconds since 1970",
+                Gauge::default(),
+            ),
+            certificate_reloads: register(
+                &mut registry,
+                "certificate_reloads",
+                "Times that another serving certificate was put into use",
+                Counter::default(),
+            ),
+            certificate_errors: register(
+                &mut registry,
+                "certificate_errors",
+                "Failed attempts to keep certificates and CA bundles right",
+                Counter::default(),
+            ),
+            ready: register(&mut registry, "ready", "1 when ready to serve", Gauge::default()),
+            registry,
+        };
+        Self(Arc::new(inner))
+    }
+}
+
+impl Metrics {
+    pub fn request(&self, outcome: Outcome, elapsed: Duration) {
+        self.0.requests[outcome as usize].inc();
+        self.0.latency.observe(elapsed.as_secs_f64());
+    }
+
+    /// A request that never reached a handler.
+    pub fn turned_away(&self, outcome: Outcome) {
+        self.0.requests[outcome as usize].inc();
+    }
+
+    pub fn in_flight(&self, change: i64) {
+        self.0.in_flight.inc_by(change);
+    }
+
+    pub fn connections(&self, change: i64) {
+        self.0.connections.inc_by(change);
+    }
+
+    pub fn handshake_failed(&self) {
+        self.0.handshake_failures.inc();
+    }
+
+    /// A serving certificate was put into use; it expires at this second since 1970.
+    pub fn certificate(&self, expires: i64) {
+        self.0.certificate_expiry.set(expires);
+        self.0.certificate_reloads.inc();
+    }
+
+    pub fn certificate_error(&self) {
+        self.0.certificate_errors.inc();
+    }
+
+    pub(super) fn ready(&self, ready: bool) {
+        self.0.ready.set(ready.into());
+    }
+
+    /// All metrics as OpenMetrics text.
+    pub fn render(&self) -> String {
+        let mut text = String::with_capacity(4096);
+        if prometheus_client::encoding::text::encode(&mut text, &self.0.registry).is_err() {
+            let _ = text.write_str("# EOF\n");
+        }
+        text
+    }
+}
+
+fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_renders() {
+        let metrics = Metrics::default();
+        metrics.request(Outcome::Denied, Duration::from_millis(3));
+        metrics.connections(1);
+        metrics.certificate(1_900_000_000);
+        let text = metrics.render();
+        for line in [
+            "writ_admission_requests_total{outcome=\"denied\"} 1",
+            "writ_admission_requests_total{outcome=\"allowed\"} 0",
+            "writ_admission_duration_seconds_bucket{le=\"0.0025\"} 0",
+            "writ_admission_duration_seconds_bucket{le=\"0.005\"} 1",
+            "writ_connections 1",
+            "writ_certificate_expiry_timestamp_seconds 1900000000",
+            "writ_certificate_reloads_total 1",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+}

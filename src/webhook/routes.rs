@@ -1,0 +1,136 @@
+//! Which request goes where, and what is answered to those that go nowhere.
+
+use bytes::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, StatusCode};
+use tracing::field::Empty;
+use tracing::{debug, info, info_span};
+
+use super::review::{self, Light, Operation, Status, Unreadable, Verdict};
+use super::validate::validate;
+
+/// The paths that API servers may call: `/validate` judges policies.
+pub const PATHS: &[&str] = &["/validate"];
+
+/// A response, and how the request ended.
+#[derive(Debug)]
+pub struct Answer {
+    pub response: hyper::Response<Bytes>,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Allowed,
+    Denied,
+    /// Not readable as a review, or not addressed to us.
+    Invalid,
+}
+
+/// Answers one request. It neither waits nor calls anybody.
+pub fn handle(request: &hyper::Request<Bytes>) -> Answer {
+    if !PATHS.contains(&request.uri().path()) {
+        let message = format!("no such path; known paths: {}", PATHS.join(", "));
+        return refuse(Status::failure(404, "NotFound", message));
+    }
+    if request.method() != Method::POST {
+        let message = format!("{} is not possible here, POST an AdmissionReview", request.method());
+        let mut answer = refuse(Status::failure(405, "MethodNotAllowed", message));
+        answer
+            .response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("POST"));
+        return answer;
+    }
+    if !is_json(request.headers().get(CONTENT_TYPE)) {
+        let message = "the body must be JSON with content type application/json";
+        return refuse(Status::failure(415, "UnsupportedMediaType", message));
+    }
+    admit(request.body())
+}
+
+fn admit(body: &[u8]) -> Answer {
+    let span = info_span!(
+        "admit",
+        uid = Empty,
+        kind = Empty,
+        ns = Empty,
+        name = Empty,
+        operation = Empty,
+        allowed = Empty
+    );
+    let _entered = span.enter();
+    let request: Light<'_> = match review::read(body) {
+        Ok(request) => request,
+        Err(Unreadable::Review { uid, reason }) => {
+            span.record("uid", &*uid);
+            info!(error = %reason, "Review not readable");
+            let verdict = Verdict::deny(Status::failure(400, "BadRequest", reason));
+            return Answer {
+                response: respond(StatusCode::OK, review::write(&uid, &verdict)),
+                outcome: Outcome::Invalid,
+            };
+        }
+        Err(Unreadable::Body { reason }) => {
+            info!(error = %reason, "Body not readable");
+            return refuse(Status::failure(400, "BadRequest", reason));
+        }
+    };
+    if !span.is_disabled() {
+        span.record("uid", &*request.uid);
+        span.record("kind", &*request.kind.kind);
+        span.record("ns", &*request.namespace);
+        span.record("name", &*request.name);
+        span.record("operation", name(request.operation));
+    }
+    let verdict = validate(&request);
+    span.record("allowed", verdict.allowed);
+    match &verdict.status {
+        Some(status) => info!(reason = status.message, "Denied"),
+        None => debug!(warnings = verdict.warnings.len(), "Allowed"),
+    }
+    let outcome = if verdict.allowed {
+        Outcome::Allowed
+    } else {
+        Outcome::Denied
+    };
+    Answer {
+        response: respond(StatusCode::OK, review::write(&request.uid, &verdict)),
+        outcome,
+    }
+}
+
+fn name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+        Operation::Connect => "CONNECT",
+        Operation::Unknown => "unknown",
+    }
+}
+
+fn is_json(content_type: Option<&HeaderValue>) -> bool {
+    let essence = content_type
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn refuse(status: Status) -> Answer {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_REQUEST);
+    let body = serde_json::to_vec(&status).expect("strings and numbers always serialize");
+    Answer {
+        response: respond(code, body),
+        outcome: Outcome::Invalid,
+    }
+}
+
+fn respond(status: StatusCode, body: Vec<u8>) -> hyper::Response<Bytes> {
+    let mut response = hyper::Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

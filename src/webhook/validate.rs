@@ -1,0 +1,131 @@
+//! Judges the policies that people apply: errors deny, warnings warn. No call leaves this file.
+
+use serde::de::IgnoredAny;
+
+use super::review::{Cause, Details, Operation, Request, Status, Verdict};
+use crate::compile::{self, Findings};
+use crate::core::problem::{Problem, Reason};
+
+/// API servers cut what is longer.
+const WARNING_CHARS: usize = 256;
+/// API servers drop what goes beyond this in total.
+const WARNINGS_CHARS: usize = 4096;
+/// More causes than anybody reads; the rest is counted.
+const MOST_CAUSES: usize = 100;
+
+/// The verdict on one request.
+pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
+    match request.operation {
+        Operation::Create | Operation::Update => {}
+        Operation::Delete | Operation::Connect => return Verdict::allow(),
+        Operation::Unknown => {
+            let known = "request.operation must be CREATE, UPDATE, DELETE or CONNECT";
+            return Verdict::deny(Status::failure(400, "BadRequest", known));
+        }
+    }
+    if !request.sub_resource.is_empty() {
+        return Verdict::allow();
+    }
+    let Some(object) = &request.object else {
+        return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
+    };
+    let Some(Findings { errors, warnings }) = compile::check(object) else {
+        return Verdict::allow();
+    };
+    let mut verdict = if errors.is_empty() {
+        Verdict::allow()
+    } else {
+        Verdict::deny(invalid(request, &errors))
+    };
+    verdict.warnings = tell(&warnings);
+    verdict
+}
+
+fn invalid(request: &Request<'_, IgnoredAny>, errors: &[Problem]) -> Status {
+    let shown = &errors[..errors.len().min(MOST_CAUSES)];
+    let mut message = shown.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
+    if shown.len() < errors.len() {
+        message += &format!("; and {} more", errors.len() - shown.len());
+    }
+    let causes = shown
+        .iter()
+        .map(|problem| Cause {
+            reason: cause(problem.reason),
+            message: problem.message.clone(),
+            field: problem.field.to_string(),
+        })
+        .collect();
+    let details = Details {
+        name: request.name.to_string(),
+        group: request.kind.group.to_string(),
+        kind: request.kind.kind.to_string(),
+        causes,
+    };
+    Status {
+        details: Some(details),
+        ..Status::failure(422, "Invalid", message)
+    }
+}
+
+/// The nearest of the causes that Kubernetes knows.
+fn cause(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Required | Reason::Empty => "FieldValueRequired",
+        Reason::Forbidden | Reason::Unknown => "FieldValueForbidden",
+        Reason::Enum | Reason::Kind => "FieldValueNotSupported",
+        Reason::Duplicate => "FieldValueDuplicate",
+        _ => "FieldValueInvalid",
+    }
+}
+
+/// Warnings within the bounds that API servers set, one line each.
+fn tell(warnings: &[Problem]) -> Vec<String> {
+    let mut told = Vec::with_capacity(warnings.len());
+    // Room for the line that counts the rest.
+    let mut left = WARNINGS_CHARS - WARNING_CHARS;
+    for (index, warning) in warnings.iter().enumerate() {
+        let text = one_line(&warning.to_string());
+        let length = text.chars().count();
+        if length > left {
+            told.push(format!("and {} more warnings", warnings.len() - index));
+            break;
+        }
+        left -= length;
+        told.push(text);
+    }
+    told
+}
+
+/// Warnings travel in a header: no control characters, no more than is shown.
+fn one_line(text: &str) -> String {
+    let clean = text.chars().map(|char| if char.is_control() { ' ' } else { char });
+    if text.chars().nth(WARNING_CHARS).is_none() {
+        return clean.collect();
+    }
+    clean.take(WARNING_CHARS - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::problem::FieldPath;
+
+    fn warning(message: &str) -> Problem {
+        Problem::new(&FieldPath::root().field("spec"), Reason::Deprecated, message)
+    }
+
+    #[test]
+    fn warnings_stay_within_the_bounds_of_api_servers() {
+        assert_eq!(tell(&[warning("use\nto")]), ["spec: use to"]);
+        let long = tell(&[warning(&"ä".repeat(300))]);
+        assert_eq!(long[0].chars().count(), 256);
+        assert!(long[0].ends_with('…'));
+
+        let many = tell(&vec![warning(&"x".repeat(200)); 100]);
+        assert!(many.iter().map(|text| text.chars().count()).sum::<usize>() <= 4096);
+        assert_eq!(
+            many.last().unwrap(),
+            &format!("and {} more warnings", 100 - (many.len() - 1))
+        );
+    }
+}

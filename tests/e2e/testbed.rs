@@ -1,0 +1,180 @@
+//! The test bed itself: it cleans up whatever happens, clusters do not meet, and Writ's manifests are what an API server
+//! takes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::support::{self, ControlPlane, eventually, root, unique};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Not a test of its own: the run that `nothing_outlives_a_killed_run` kills.
+#[test]
+fn a_run_that_is_killed() {
+    if let Some(folder) = std::env::var_os("WRIT_TEST_HOLD") {
+        let _held = ControlPlane::start_at(Path::new(&folder));
+        std::thread::park();
+    }
+}
+
+#[test]
+fn nothing_outlives_a_killed_run() {
+    if support::skipped() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(unique("writ-cluster-killed"));
+    let mut run = Command::new(std::env::current_exe().expect("this test binary"))
+        .args(["--exact", "testbed::a_run_that_is_killed"])
+        .env("WRIT_TEST_HOLD", &folder)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a second run of this test binary");
+    eventually(Duration::from_secs(90), "the second run's cluster", || {
+        folder
+            .join("kubeconfig")
+            .exists()
+            .then_some(())
+            .ok_or("no kubeconfig yet")
+    });
+    assert!(
+        !programs_in(&folder).is_empty(),
+        "the programs name their folder on their command lines"
+    );
+    run.kill().expect("kill -9");
+    run.wait().expect("it is dead");
+    eventually(SOON, "the end of everything", || {
+        match (folder.exists(), programs_in(&folder)) {
+            (false, programs) if programs.is_empty() => Ok(()),
+            (folder, programs) => Err(format!("folder there: {folder}, running: {programs:?}")),
+        }
+    });
+}
+
+/// Command lines of running programs that mention the folder.
+fn programs_in(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().expect("a path in UTF-8");
+    let output = Command::new("ps").args(["-eo", "args"]).output().expect("ps");
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    lines
+        .lines()
+        .filter(|line| line.contains(folder))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn control_planes_do_not_meet() {
+    let (Some(one), Some(other)) = (support::cluster(), ControlPlane::start()) else {
+        return;
+    };
+    let ns = other.namespace("mine");
+    ns.kubectl(["create", "configmap", "note", "--from-literal=a=b"]).ok();
+    let answer = one.kubectl(["get", "namespace", &ns.name]).run();
+    assert!(!answer.success && answer.stderr.contains("NotFound"), "{answer:?}");
+}
+
+#[test]
+fn a_namespace_ends_with_what_is_in_it() {
+    let Some(cluster) = support::cluster() else { return };
+    let ns = cluster.namespace("ends");
+    let name = ns.name.clone();
+    ns.accepts("{apiVersion: v1, kind: ConfigMap, metadata: {name: note}, data: {a: b}}");
+    ns.rejects(
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: Not-A-Name}}",
+        "a lowercase RFC 1123",
+    );
+    drop(ns);
+    eventually(SOON, "the namespace's end", || {
+        let answer = cluster.kubectl(["get", "namespace", &name, "--ignore-not-found"]).run();
+        if answer.success && answer.stdout.is_empty() {
+            Ok(())
+        } else {
+            Err(answer.stdout)
+        }
+    });
+}
+
+/// A real API server takes every overlay, and knows every field in it.
+#[test]
+fn every_overlay_installs() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    cluster.kubectl(["create", "-f", "-"]).stdin(CERT_MANAGER).ok();
+    cluster
+        .kubectl(["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"])
+        .ok();
+    let mut folders = vec![root().join("manifests")];
+    let overlays = std::fs::read_dir(root().join("manifests/overlays")).expect("overlays");
+    folders.extend(overlays.map(|entry| entry.expect("an overlay").path()));
+    for folder in folders {
+        let folder = folder.to_str().expect("a path in UTF-8");
+        let applied = cluster.kubectl(["apply", "-k", folder, "--validate=strict"]).run();
+        assert!(applied.success, "{folder}: {applied:?}");
+        assert!(!applied.stderr.contains("Warning"), "{folder}: {}", applied.stderr);
+        cluster
+            .kubectl(["delete", "-k", folder, "--ignore-not-found", "--timeout=60s"])
+            .ok();
+    }
+}
+
+/// The rights of the service account are what Writ needs, and no more.
+#[test]
+fn rights_are_the_least() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    cluster.install(&root().join("manifests/overlays/local"));
+    let may = |verb: &str, what: &str, namespace: &str| {
+        let namespace = format!("--namespace={namespace}");
+        cluster
+            .kubectl_of("writ-system", "writ", ["auth", "can-i", verb, what, &namespace])
+            .run()
+            .success
+    };
+    let webhook = "validatingwebhookconfigurations.admissionregistration.k8s.io";
+    for (verb, what, namespace, expected) in [
+        ("create", "secrets", "writ-system", true),
+        ("get", "secrets/writ-certificates", "writ-system", true),
+        ("watch", "secrets/writ-certificates", "writ-system", true),
+        ("update", "secrets/writ-certificates", "writ-system", true),
+        ("get", "secrets/other", "writ-system", false),
+        ("list", "secrets", "writ-system", false),
+        ("create", "secrets", "default", false),
+        ("get", "secrets/writ-certificates", "kube-system", false),
+        ("patch", &format!("{webhook}/writ"), "default", true),
+        ("patch", &format!("{webhook}/other"), "default", false),
+        ("create", webhook, "default", false),
+        ("delete", &format!("{webhook}/writ"), "default", false),
+        ("list", "pods", "writ-system", false),
+        ("create", "clusterrolebindings", "default", false),
+    ] {
+        assert_eq!(may(verb, what, namespace), expected, "{verb} {what} in {namespace}");
+    }
+}
+
+/// As much of cert-manager as an API server needs to take its objects.
+const CERT_MANAGER: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: certificates.cert-manager.io}
+spec:
+  group: cert-manager.io
+  scope: Namespaced
+  names: {kind: Certificate, plural: certificates}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: issuers.cert-manager.io}
+spec:
+  group: cert-manager.io
+  scope: Namespaced
+  names: {kind: Issuer, plural: issuers}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
