@@ -4,4 +4,5 @@ pub mod envoy;
 pub mod mesh;
 pub mod nearest;
 pub mod problem;
+pub mod scalar;
 pub mod yaml;
