@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 /// Resource names: digits, lower-case letters, `.`, `-` and `_`; the empty name passes.
 pub(super) fn is_resource_name(name: &str) -> bool {
-    name.bytes().all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() || matches!(c, b'.' | b'-' | b'_'))
+    name.bytes()
+        .all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() || matches!(c, b'.' | b'-' | b'_'))
 }
 
 /// An absolute path of a Unix or Windows file system.
@@ -38,9 +39,7 @@ pub(super) fn is_domain(name: &str) -> bool {
     name.strip_suffix('.').unwrap_or(name).split('.').all(|label| {
         let first = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
         let bytes = label.as_bytes();
-        bytes.len() <= 63
-            && bytes.first().is_some_and(|c| first(*c))
-            && bytes.iter().all(|c| first(*c) || *c == b'-')
+        bytes.len() <= 63 && bytes.first().is_some_and(|c| first(*c)) && bytes.iter().all(|c| first(*c) || *c == b'-')
     })
 }
 
@@ -62,7 +61,9 @@ pub(super) fn is_cidr(text: &str) -> bool {
 
 /// `spiffe://trust.domain/path/to/workload`, the path optional.
 pub(super) fn is_spiffe_id(text: &str) -> bool {
-    let Some(rest) = text.strip_prefix("spiffe://") else { return false };
+    let Some(rest) = text.strip_prefix("spiffe://") else {
+        return false;
+    };
     let mut parts = rest.split('/');
     let domain = parts.next().unwrap_or_default();
     let in_domain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'.' | b'_' | b'-');
@@ -76,9 +77,14 @@ pub(super) fn is_spiffe_id(text: &str) -> bool {
 pub(super) fn is_host_and_port(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(rest) => rest.split_once(']').is_some_and(|(host, port)| {
-            !host.contains('[') && port.strip_prefix(':').is_some_and(|port| !port.contains([':', '[', ']']))
+            !host.contains('[')
+                && port
+                    .strip_prefix(':')
+                    .is_some_and(|port| !port.contains([':', '[', ']']))
         }),
-        None => text.split_once(':').is_some_and(|(host, port)| !host.contains(['[', ']']) && !port.contains([':', '[', ']'])),
+        None => text
+            .split_once(':')
+            .is_some_and(|(host, port)| !host.contains(['[', ']']) && !port.contains([':', '[', ']'])),
     }
 }
 
@@ -141,13 +147,19 @@ fn is_url_host(host: &str) -> bool {
         let ends = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         ends(label.chars().next())
             && ends(label.chars().next_back())
-            && label.chars().all(|c| c.is_alphanumeric() || c == '-' || (c == '_' && !is_last))
+            && label
+                .chars()
+                .all(|c| c.is_alphanumeric() || c == '-' || (c == '_' && !is_last))
     })
 }
 
 /// A status code that has a registered meaning.
 pub(super) fn is_http_status(text: &str) -> bool {
-    let code = if text.bytes().all(|c| c.is_ascii_digit()) { text.parse::<u16>().ok() } else { None };
+    let code = if text.bytes().all(|c| c.is_ascii_digit()) {
+        text.parse::<u16>().ok()
+    } else {
+        None
+    };
     code.is_some_and(|code| {
         matches!(code, 100..=103 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=418 | 421..=426 | 428 | 429 | 431 | 451
             | 500..=508 | 510 | 511)
@@ -161,7 +173,13 @@ pub(super) fn regex_error(pattern: &str) -> Option<String> {
         Err(error) => {
             // The message draws the pattern with a caret below it; its last line is the reason.
             let text = error.to_string();
-            Some(text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned())
+            Some(
+                text.lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+                    .to_owned(),
+            )
         }
     }
 }
@@ -182,31 +200,73 @@ mod tests {
 
     #[test]
     fn names() {
-        check(is_resource_name, &["", "a", "web_1.ns-2"], &["Web", "a b", "*", "a/b", "é"]);
-        check(is_dns_subdomain, &["a", "1.2", "sni.extsvc.default.zone-1.aws-aurora.8443"], &["", "A", "a_b", "-a", "a-", "a..b"]);
+        check(
+            is_resource_name,
+            &["", "a", "web_1.ns-2"],
+            &["Web", "a b", "*", "a/b", "é"],
+        );
+        check(
+            is_dns_subdomain,
+            &["a", "1.2", "sni.extsvc.default.zone-1.aws-aurora.8443"],
+            &["", "A", "a_b", "-a", "a-", "a..b"],
+        );
         check(is_dns_subdomain, &[&"a".repeat(100)], &["*.a"]);
-        check(is_domain, &["a", "_x.example.com", "a.b.", "a_"], &["", "1.2.3.4", "a..b", "-a", "hello@world", "*.a"]);
+        check(
+            is_domain,
+            &["a", "_x.example.com", "a.b.", "a_"],
+            &["", "1.2.3.4", "a..b", "-a", "hello@world", "*.a"],
+        );
         check(is_domain, &[&"a".repeat(63)], &[&"a".repeat(64)]);
     }
 
     #[test]
     fn file_paths() {
-        check(is_file_path, &["/", "//x", "/tmp/a.log", "C:\\x"], &["", "tmp/a", "#not_valid", "C:/x", "/a\0b"]);
+        check(
+            is_file_path,
+            &["/", "//x", "/tmp/a.log", "C:\\x"],
+            &["", "tmp/a", "#not_valid", "C:/x", "/a\0b"],
+        );
     }
 
     #[test]
     fn addresses() {
-        check(is_ip, &["1.2.3.4", "::1", "2001:db8::1"], &["", "1.2.3", "01.2.3.4", "example.com", "1.2.3.4/8"]);
-        check(is_cidr, &["1.2.3.4/24", "::/0", "10.0.0.0/32"], &["1.2.3.4", "1.2.3.4/33", "1.2.3.4/+1", "x/8", "::/129", "1.2.3.4/"]);
-        check(is_host_and_port, &[":1", "a:", "[::1]:1", "a:1"], &["a", "a:b:c", "[::1]", "::1", "[a]b:1", ""]);
+        check(
+            is_ip,
+            &["1.2.3.4", "::1", "2001:db8::1"],
+            &["", "1.2.3", "01.2.3.4", "example.com", "1.2.3.4/8"],
+        );
+        check(
+            is_cidr,
+            &["1.2.3.4/24", "::/0", "10.0.0.0/32"],
+            &["1.2.3.4", "1.2.3.4/33", "1.2.3.4/+1", "x/8", "::/129", "1.2.3.4/"],
+        );
+        check(
+            is_host_and_port,
+            &[":1", "a:", "[::1]:1", "a:1"],
+            &["a", "a:b:c", "[::1]", "::1", "[a]b:1", ""],
+        );
     }
 
     #[test]
     fn spiffe_ids() {
         check(
             is_spiffe_id,
-            &["spiffe://trust.domain", "spiffe://default/ns/a/sa/B_1.x", "spiffe://a-b_c/x"],
-            &["", "x", "SPIFFE://a", "spiffe://", "spiffe://A", "spiffe://a/", "spiffe://a//b", "spiffe://a/../b", "spiffe://a/b?c"],
+            &[
+                "spiffe://trust.domain",
+                "spiffe://default/ns/a/sa/B_1.x",
+                "spiffe://a-b_c/x",
+            ],
+            &[
+                "",
+                "x",
+                "SPIFFE://a",
+                "spiffe://",
+                "spiffe://A",
+                "spiffe://a/",
+                "spiffe://a//b",
+                "spiffe://a/../b",
+                "spiffe://a/b?c",
+            ],
         );
     }
 
@@ -214,19 +274,48 @@ mod tests {
     fn urls() {
         check(
             is_url,
-            &["svc:5000", "http://svc", "logs.com", "my_logs.example:1", "[::1]:80", "http://u:p@a.b/x?y", "10.1.2.3:99999", "a.b."],
-            &["svc", "a.c_m:1", "not_valid_url", ".a.b", "a:b", "gopher://a.b", "a b.c", "http://", "a.b:123456", "a..b", "@a.b"],
+            &[
+                "svc:5000",
+                "http://svc",
+                "logs.com",
+                "my_logs.example:1",
+                "[::1]:80",
+                "http://u:p@a.b/x?y",
+                "10.1.2.3:99999",
+                "a.b.",
+            ],
+            &[
+                "svc",
+                "a.c_m:1",
+                "not_valid_url",
+                ".a.b",
+                "a:b",
+                "gopher://a.b",
+                "a b.c",
+                "http://",
+                "a.b:123456",
+                "a..b",
+                "@a.b",
+            ],
         );
     }
 
     #[test]
     fn attribute_keys() {
-        check(is_attribute_key, &["a", "service.version", "a_1"], &["", "1a", "A", "a.", "a b", "otel.x", "%a"]);
+        check(
+            is_attribute_key,
+            &["a", "service.version", "a_1"],
+            &["", "1a", "A", "a.", "a b", "otel.x", "%a"],
+        );
     }
 
     #[test]
     fn http_statuses() {
-        check(is_http_status, &["103", "226", "425", "511", "500"], &["306", "419", "499", "5xx", "", "99999999", "+500"]);
+        check(
+            is_http_status,
+            &["103", "226", "425", "511", "500"],
+            &["306", "419", "499", "5xx", "", "99999999", "+500"],
+        );
     }
 
     #[test]

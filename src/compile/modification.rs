@@ -287,7 +287,11 @@ impl Reading<'_> {
             .collect();
         let operation = self.operations().iter().find(|(name, _)| *name == canonical);
         if operation.is_none() {
-            let known: Vec<_> = self.operations().iter().map(|(name, _)| self.dialect.spell(name)).collect();
+            let known: Vec<_> = self
+                .operations()
+                .iter()
+                .map(|(name, _)| self.dialect.spell(name))
+                .collect();
             let what = if given.is_empty() {
                 "missing".to_owned()
             } else {

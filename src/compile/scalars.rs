@@ -57,7 +57,11 @@ impl<'v> Node<'v> {
         };
         let decimal = text.parse().ok();
         if decimal.is_none() {
-            findings.refuse(&self.path, Reason::Format, format!("malformed: `{text}` is not a decimal number"));
+            findings.refuse(
+                &self.path,
+                Reason::Format,
+                format!("malformed: `{text}` is not a decimal number"),
+            );
         }
         decimal
     }
@@ -124,7 +128,11 @@ impl<'v> Node<'v> {
     pub(super) fn decimal_above(&self, accepted: &[Ordering], findings: &mut Findings) -> Option<Decimal> {
         let decimal = self.decimal(findings)?;
         if !accepted.contains(&decimal.compare(0)) {
-            let bound = if accepted.contains(&Ordering::Equal) { "below 0" } else { "not above 0" };
+            let bound = if accepted.contains(&Ordering::Equal) {
+                "below 0"
+            } else {
+                "not above 0"
+            };
             findings.refuse(&self.path, Reason::NotPositive, bound);
         }
         Some(decimal)
@@ -143,7 +151,11 @@ impl<'v> Node<'v> {
     /// One of the known words, where only the schema insists on them.
     pub(super) fn schema_word(&self, known: &[&'static str], findings: &mut Findings) -> Option<&'static str> {
         if !self.is_present() {
-            findings.refuse_by_schema(&self.path, Reason::Required, format!("required; one of {}", known.join(", ")));
+            findings.refuse_by_schema(
+                &self.path,
+                Reason::Required,
+                format!("required; one of {}", known.join(", ")),
+            );
             return None;
         }
         let given = self.text(findings).unwrap_or_default();
@@ -156,7 +168,9 @@ impl<'v> Node<'v> {
 
     /// Whether this is a list with something in it.
     pub(super) fn is_filled_list(&self) -> bool {
-        self.value().and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+        self.value()
+            .and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty())
     }
 
     /// Whether there is anything in it: text, a list or a mapping that is not empty, or any other value.
@@ -172,5 +186,9 @@ impl<'v> Node<'v> {
 
 fn unknown_word(given: &str, known: &[&'static str]) -> String {
     let known = known.join(", ");
-    if given.is_empty() { format!("missing; known: {known}") } else { format!("unknown value `{given}`; known: {known}") }
+    if given.is_empty() {
+        format!("missing; known: {known}")
+    } else {
+        format!("unknown value `{given}`; known: {known}")
+    }
 }

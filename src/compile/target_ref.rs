@@ -40,14 +40,28 @@ const PROXIES_SERVICES_GATEWAYS: &[TargetKind] =
 const SOURCES: &[TargetKind] = &[Mesh, MeshSubset, MeshService, MeshServiceSubset];
 const SERVICES: &[TargetKind] = &[MeshService, MeshExternalService, MeshMultiZoneService];
 const DESTINATIONS: &[TargetKind] = &[Mesh, MeshService, MeshExternalService, MeshMultiZoneService];
-const DESTINATIONS_AND_ROUTES: &[TargetKind] =
-    &[Mesh, MeshService, MeshExternalService, MeshMultiZoneService, MeshHttpRoute, MeshTcpRoute];
+const DESTINATIONS_AND_ROUTES: &[TargetKind] = &[
+    Mesh,
+    MeshService,
+    MeshExternalService,
+    MeshMultiZoneService,
+    MeshHttpRoute,
+    MeshTcpRoute,
+];
 const GATEWAYS: &[TargetKind] = &[MeshGateway];
 const GATEWAYS_AND_ROUTES: &[TargetKind] = &[MeshGateway, MeshHttpRoute];
 
 /// A policy that selects proxies and says nothing of sources or destinations.
 const fn single(policy: PolicyKind, top: &'static [TargetKind], top_of_system: &'static [TargetKind]) -> Places {
-    Places { policy, top, top_of_system, listener_tags: false, to: NONE, to_below: None, from: NONE }
+    Places {
+        policy,
+        top,
+        top_of_system,
+        listener_tags: false,
+        to: NONE,
+        to_below: None,
+        from: NONE,
+    }
 }
 
 const PLACES: &[Places] = &[
@@ -63,7 +77,10 @@ const PLACES: &[Places] = &[
         to_below: Some((GATEWAYS, MESH)),
         ..single(PolicyKind::TcpRoute, PROXIES_AND_SERVICES, GATEWAYS)
     },
-    Places { from: MESH, ..single(PolicyKind::Tls, PROXIES, NONE) },
+    Places {
+        from: MESH,
+        ..single(PolicyKind::Tls, PROXIES, NONE)
+    },
     Places {
         listener_tags: true,
         to: &[Mesh, MeshService, MeshMultiZoneService, MeshHttpRoute, MeshTcpRoute],
@@ -98,7 +115,10 @@ const PLACES: &[Places] = &[
         from: MESH,
         ..single(PolicyKind::Timeout, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
     },
-    Places { from: SOURCES, ..single(PolicyKind::TrafficPermission, PROXIES_AND_SERVICES, NONE) },
+    Places {
+        from: SOURCES,
+        ..single(PolicyKind::TrafficPermission, PROXIES_AND_SERVICES, NONE)
+    },
     Places {
         listener_tags: true,
         to: DESTINATIONS,
@@ -116,12 +136,20 @@ const PLACES: &[Places] = &[
         to_below: Some((GATEWAYS_AND_ROUTES, &[Mesh, MeshExternalService])),
         ..single(PolicyKind::Retry, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
     },
-    Places { listener_tags: true, ..single(PolicyKind::Metric, PROXIES_AND_SERVICES, GATEWAYS) },
+    Places {
+        listener_tags: true,
+        ..single(PolicyKind::Metric, PROXIES_AND_SERVICES, GATEWAYS)
+    },
     single(PolicyKind::ProxyPatch, PROXIES_AND_SERVICES, GATEWAYS),
 ];
 
 /// What a backend of a route may be.
-pub(super) const BACKENDS: &[TargetKind] = &[MeshService, MeshServiceSubset, MeshExternalService, MeshMultiZoneService];
+pub(super) const BACKENDS: &[TargetKind] = &[
+    MeshService,
+    MeshServiceSubset,
+    MeshExternalService,
+    MeshMultiZoneService,
+];
 
 /// What a mirrored request may go to.
 pub(super) const MIRRORS: &[TargetKind] = &[MeshService, MeshServiceSubset];
@@ -204,7 +232,13 @@ const BY_TAGS: Fields = Fields {
 };
 
 const FIELDS: &[Fields] = &[
-    Fields { kind: Mesh, name: Name::OwnMesh, tags: Tags::Forbidden, proxy_types: Rule::Free, ..BY_TAGS },
+    Fields {
+        kind: Mesh,
+        name: Name::OwnMesh,
+        tags: Tags::Forbidden,
+        proxy_types: Rule::Free,
+        ..BY_TAGS
+    },
     Fields {
         kind: MeshSubset,
         name: Name::Forbidden,
@@ -220,13 +254,37 @@ const FIELDS: &[Fields] = &[
         selects: Selects::NameOrLabelsOrAll,
         ..BY_NAME_OR_LABELS
     },
-    Fields { kind: MeshService, section: Section::Free, ..BY_NAME_OR_LABELS },
-    Fields { kind: MeshExternalService, ..BY_NAME_OR_LABELS },
-    Fields { kind: MeshMultiZoneService, section: Section::Free, ..BY_NAME_OR_LABELS },
-    Fields { kind: MeshHttpRoute, ..BY_NAME_OR_LABELS },
-    Fields { kind: MeshTcpRoute, ..BY_NAME_OR_LABELS },
-    Fields { kind: MeshServiceSubset, ..BY_TAGS },
-    Fields { kind: MeshGateway, tags: Tags::OfListeners, ..BY_TAGS },
+    Fields {
+        kind: MeshService,
+        section: Section::Free,
+        ..BY_NAME_OR_LABELS
+    },
+    Fields {
+        kind: MeshExternalService,
+        ..BY_NAME_OR_LABELS
+    },
+    Fields {
+        kind: MeshMultiZoneService,
+        section: Section::Free,
+        ..BY_NAME_OR_LABELS
+    },
+    Fields {
+        kind: MeshHttpRoute,
+        ..BY_NAME_OR_LABELS
+    },
+    Fields {
+        kind: MeshTcpRoute,
+        ..BY_NAME_OR_LABELS
+    },
+    Fields {
+        kind: MeshServiceSubset,
+        ..BY_TAGS
+    },
+    Fields {
+        kind: MeshGateway,
+        tags: Tags::OfListeners,
+        ..BY_TAGS
+    },
 ];
 
 /// The conditions at one place of a document.
@@ -254,13 +312,22 @@ pub(super) struct Reference {
 
 impl Places {
     pub(super) fn of(policy: PolicyKind) -> &'static Self {
-        PLACES.iter().find(|places| places.policy == policy).expect("the table has a row for every policy")
+        PLACES
+            .iter()
+            .find(|places| places.policy == policy)
+            .expect("the table has a row for every policy")
     }
 
     pub(super) fn top(&self, role: Role, inbound: bool) -> Place {
         let of_system = if role == Role::System { self.top_of_system } else { NONE };
         let kinds = self.top.iter().chain(of_system).copied().collect();
-        Place { listener_tags: self.listener_tags, inbound, hint: hint_at_top, kinds, ..Place::of(NONE) }
+        Place {
+            listener_tags: self.listener_tags,
+            inbound,
+            hint: hint_at_top,
+            kinds,
+            ..Place::of(NONE)
+        }
     }
 
     pub(super) fn to(&self, top: Option<TargetKind>) -> Place {
@@ -286,7 +353,14 @@ fn hint_at_top(kind: TargetKind) -> Option<&'static str> {
 
 impl Place {
     pub(super) fn of(kinds: &'static [TargetKind]) -> Self {
-        Self { kinds: kinds.into(), listener_tags: false, inbound: false, exempt: None, service_tags: false, hint: |_| None }
+        Self {
+            kinds: kinds.into(),
+            listener_tags: false,
+            inbound: false,
+            exempt: None,
+            service_tags: false,
+            hint: |_| None,
+        }
     }
 }
 
@@ -300,7 +374,15 @@ pub(super) fn read(node: &Node<'_>, place: &Place, findings: &mut Findings) -> R
 
 /// Reads the fields of a reference out of an object that may have others.
 pub(super) fn read_fields(object: &Object<'_>, place: &Place, findings: &mut Findings) -> Reference {
-    object.knows(&["name", "namespace", "labels", "tags", "mesh", "sectionName", "proxyTypes"]);
+    object.knows(&[
+        "name",
+        "namespace",
+        "labels",
+        "tags",
+        "mesh",
+        "sectionName",
+        "proxyTypes",
+    ]);
     let kind_field = object.get("kind");
     let text = kind_field.text(findings).unwrap_or_default();
     if text.is_empty() {
@@ -316,13 +398,22 @@ pub(super) fn read_fields(object: &Object<'_>, place: &Place, findings: &mut Fin
         kind = Some(MeshServiceSubset);
     }
     let Some(known) = kind.filter(|kind| place.kinds.contains(kind)) else {
-        let hint = kind.and_then(place.hint).map(|hint| format!(" ({hint})")).unwrap_or_default();
-        let message = format!("kind {text} not accepted here; use one of {}{hint}", names(&place.kinds));
+        let hint = kind
+            .and_then(place.hint)
+            .map(|hint| format!(" ({hint})"))
+            .unwrap_or_default();
+        let message = format!(
+            "kind {text} not accepted here; use one of {}{hint}",
+            names(&place.kinds)
+        );
         findings.refuse(&kind_field.path, Reason::Kind, message);
         return Reference { kind, target: None };
     };
     let before = findings.errors.len();
-    let fields = FIELDS.iter().find(|fields| fields.kind == known).expect("the table has a row for every kind");
+    let fields = FIELDS
+        .iter()
+        .find(|fields| fields.kind == known)
+        .expect("the table has a row for every kind");
     let parts = Parts::read(object, fields, place, findings);
     let target = (findings.errors.len() == before).then(|| parts.assemble(known));
     Reference { kind, target }
@@ -350,13 +441,22 @@ impl Parts {
         let tags = read_tags(&object.peek("tags"), fields, place, findings);
         let labels_field = object.peek("labels");
         forbid(&labels_field, fields.labels, fields.kind, findings);
-        let labels = labels_field.is_present().then(|| tags::read_labels(&labels_field, findings));
+        let labels = labels_field
+            .is_present()
+            .then(|| tags::read_labels(&labels_field, findings));
         let namespace_field = object.peek("namespace");
         forbid(&namespace_field, fields.namespace, fields.kind, findings);
         let namespace = filled(&namespace_field, findings);
         let section = read_section(&object.peek("sectionName"), fields, place, findings);
         let proxies = read_proxy_types(&object.peek("proxyTypes"), fields, findings);
-        let parts = Self { name, namespace, labels, tags, section, proxies };
+        let parts = Self {
+            name,
+            namespace,
+            labels,
+            tags,
+            section,
+            proxies,
+        };
         parts.check_selection(object, fields.selects, findings);
         parts
     }
@@ -376,14 +476,28 @@ impl Parts {
     }
 
     fn assemble(self, kind: TargetKind) -> TargetRef {
-        let Self { name, namespace, labels, tags, section, proxies } = self;
+        let Self {
+            name,
+            namespace,
+            labels,
+            tags,
+            section,
+            proxies,
+        } = self;
         let resource = |name: Option<String>, labels: Option<Pairs>| match name {
-            Some(name) => ResourceRef::Named { name, namespace: namespace.clone() },
+            Some(name) => ResourceRef::Named {
+                name,
+                namespace: namespace.clone(),
+            },
             None => ResourceRef::Labelled(labels.unwrap_or_default()),
         };
         match kind {
             Mesh => TargetRef::Mesh { proxies },
-            MeshSubset => TargetRef::MeshSubset { tags, labels: labels.unwrap_or_default(), proxies },
+            MeshSubset => TargetRef::MeshSubset {
+                tags,
+                labels: labels.unwrap_or_default(),
+                proxies,
+            },
             Dataplane => {
                 let proxies = match (&name, &namespace, &labels) {
                     (None, None, None) => DataplaneRef::Every,
@@ -392,10 +506,22 @@ impl Parts {
                 };
                 TargetRef::Dataplane { proxies, section }
             }
-            MeshGateway => TargetRef::MeshGateway { name: name.unwrap_or_default(), tags },
-            MeshServiceSubset => TargetRef::MeshServiceSubset { name: name.unwrap_or_default(), tags },
-            MeshService => TargetRef::MeshService { service: resource(name, labels), section },
-            MeshMultiZoneService => TargetRef::MeshMultiZoneService { service: resource(name, labels), section },
+            MeshGateway => TargetRef::MeshGateway {
+                name: name.unwrap_or_default(),
+                tags,
+            },
+            MeshServiceSubset => TargetRef::MeshServiceSubset {
+                name: name.unwrap_or_default(),
+                tags,
+            },
+            MeshService => TargetRef::MeshService {
+                service: resource(name, labels),
+                section,
+            },
+            MeshMultiZoneService => TargetRef::MeshMultiZoneService {
+                service: resource(name, labels),
+                section,
+            },
             MeshExternalService => TargetRef::MeshExternalService(resource(name, labels)),
             MeshHttpRoute => TargetRef::MeshHttpRoute(resource(name, labels)),
             MeshTcpRoute => TargetRef::MeshTcpRoute(resource(name, labels)),
@@ -407,7 +533,11 @@ fn read_name(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut Fi
     let name = filled(field, findings);
     match (fields.name, &name) {
         (Name::OwnMesh, Some(_)) => {
-            findings.refuse(&field.path, Reason::Context, "not valid with kind Mesh: the mesh is the policy's own");
+            findings.refuse(
+                &field.path,
+                Reason::Context,
+                "not valid with kind Mesh: the mesh is the policy's own",
+            );
         }
         (Name::Forbidden, Some(_)) => forbid(field, Rule::Forbidden, fields.kind, findings),
         (Name::Required, None) => findings.refuse(&field.path, Reason::Required, "required"),
@@ -441,7 +571,8 @@ fn read_section(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut
     match fields.section {
         Section::Forbidden => forbid(field, Rule::Forbidden, fields.kind, findings),
         Section::OfInbound if !place.inbound => {
-            let message = "only valid when the policy has `from` or `rules`: a section of a proxy is one of its inbounds";
+            let message =
+                "only valid when the policy has `from` or `rules`: a section of a proxy is one of its inbounds";
             findings.refuse(&field.path, Reason::Context, message);
         }
         Section::Free | Section::OfInbound => {}
@@ -456,10 +587,17 @@ fn read_proxy_types(field: &Node<'_>, fields: &Fields, findings: &mut Findings) 
     }
     let types = field.list(findings);
     if types.is_empty() && field.is_present() {
-        findings.refuse(&field.path, Reason::Empty, "may not be empty; leave it out to mean both Sidecar and Gateway");
+        findings.refuse(
+            &field.path,
+            Reason::Empty,
+            "may not be empty; leave it out to mean both Sidecar and Gateway",
+        );
         return ProxyTypes::All;
     }
-    let types: Vec<_> = types.iter().map(|node| node.schema_word(&["Sidecar", "Gateway"], findings)).collect();
+    let types: Vec<_> = types
+        .iter()
+        .map(|node| node.schema_word(&["Sidecar", "Gateway"], findings))
+        .collect();
     match (types.contains(&Some("Sidecar")), types.contains(&Some("Gateway"))) {
         (true, false) => ProxyTypes::Sidecars,
         (false, true) => ProxyTypes::Gateways,
@@ -469,7 +607,10 @@ fn read_proxy_types(field: &Node<'_>, fields: &Fields, findings: &mut Findings) 
 
 /// Text that is there; the empty one counts as absent.
 fn filled(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
-    field.text(findings).filter(|text| !text.is_empty()).map(Cow::into_owned)
+    field
+        .text(findings)
+        .filter(|text| !text.is_empty())
+        .map(Cow::into_owned)
 }
 
 fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Findings) {
@@ -479,7 +620,11 @@ fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Finding
     match rule {
         Rule::Free => {}
         Rule::Forbidden => {
-            findings.refuse(&field.path, Reason::Forbidden, format!("not permitted with kind {}", kind.name()));
+            findings.refuse(
+                &field.path,
+                Reason::Forbidden,
+                format!("not permitted with kind {}", kind.name()),
+            );
         }
         Rule::Discouraged => {
             let message = "labels select on the proxy's labels here; kind Dataplane with labels says the same";

@@ -9,7 +9,13 @@ use crate::compile::scalars::UINT32;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::Reason;
 
-const LIMITS: &[&str] = &["maxConnections", "maxConnectionPools", "maxPendingRequests", "maxRetries", "maxRequests"];
+const LIMITS: &[&str] = &[
+    "maxConnections",
+    "maxConnectionPools",
+    "maxPendingRequests",
+    "maxRetries",
+    "maxRequests",
+];
 const CONSECUTIVE: &[&str] = &["totalFailures", "gatewayFailures", "localOriginFailures"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
@@ -27,7 +33,11 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     let (limits, outliers) = (object.get("connectionLimits"), object.get("outlierDetection"));
     object.warn_of_unknown(findings);
     if !limits.is_present() && !outliers.is_present() {
-        findings.refuse(&conf.path, Reason::AnyOf, "at least one of connectionLimits, outlierDetection");
+        findings.refuse(
+            &conf.path,
+            Reason::AnyOf,
+            "at least one of connectionLimits, outlierDetection",
+        );
         return;
     }
     let limits = limits.object(findings);
@@ -45,7 +55,9 @@ fn check_outlier_detection(field: &Node<'_>, findings: &mut Findings) {
     object.get("disabled").flag(findings);
     object.get("interval").positive_duration(findings);
     object.get("baseEjectionTime").positive_duration(findings);
-    object.get("maxEjectionPercent").bounded_integer(UINT32, 0..=100, findings);
+    object
+        .get("maxEjectionPercent")
+        .bounded_integer(UINT32, 0..=100, findings);
     object.get("splitExternalAndLocalErrors").flag(findings);
     object.get("healthyPanicThreshold").percentage(findings);
     let detectors = object.get("detectors");
@@ -62,8 +74,15 @@ fn check_detectors(field: &Node<'_>, findings: &mut Findings) {
     let consecutive: Vec<_> = CONSECUTIVE.iter().map(|name| object.get(name)).collect();
     let (success_rate, failure_percentage) = (object.get("successRate"), object.get("failurePercentage"));
     object.warn_of_unknown(findings);
-    if !consecutive.iter().chain([&success_rate, &failure_percentage]).any(Node::is_present) {
-        let message = format!("at least one of {}, successRate, failurePercentage", CONSECUTIVE.join(", "));
+    if !consecutive
+        .iter()
+        .chain([&success_rate, &failure_percentage])
+        .any(Node::is_present)
+    {
+        let message = format!(
+            "at least one of {}, successRate, failurePercentage",
+            CONSECUTIVE.join(", ")
+        );
         findings.refuse(&field.path, Reason::AnyOf, message);
         return;
     }
@@ -74,11 +93,15 @@ fn check_detectors(field: &Node<'_>, findings: &mut Findings) {
     }
     let success_rate = success_rate.object(findings);
     check_sample(&success_rate, findings);
-    success_rate.get("standardDeviationFactor").decimal_above(&[Ordering::Greater], findings);
+    success_rate
+        .get("standardDeviationFactor")
+        .decimal_above(&[Ordering::Greater], findings);
     success_rate.warn_of_unknown(findings);
     let failure_percentage = failure_percentage.object(findings);
     check_sample(&failure_percentage, findings);
-    failure_percentage.get("threshold").bounded_integer(UINT32, 0..=100, findings);
+    failure_percentage
+        .get("threshold")
+        .bounded_integer(UINT32, 0..=100, findings);
     failure_percentage.warn_of_unknown(findings);
 }
 

@@ -74,7 +74,11 @@ fn check_bandwidth(bandwidth: &Node<'_>, findings: &mut Findings) {
     match Rate::read(&text) {
         _ if text.is_empty() => findings.refuse(&limit.path, Reason::Required, "required: a rate such as 50Mbps"),
         Rate::Malformed => {
-            findings.refuse(&limit.path, Reason::Format, "malformed: a number and kbps, Mbps or Gbps, such as 50Mbps");
+            findings.refuse(
+                &limit.path,
+                Reason::Format,
+                "malformed: a number and kbps, Mbps or Gbps, such as 50Mbps",
+            );
         }
         Rate::Odd => {
             let message = format!("`{text}` has no number or more than one unit, and will not limit anything");
@@ -97,10 +101,14 @@ enum Rate {
 
 impl Rate {
     fn read(text: &str) -> Self {
-        let Some(rest) = text.strip_suffix("bps") else { return Self::Malformed };
+        let Some(rest) = text.strip_suffix("bps") else {
+            return Self::Malformed;
+        };
         let rest_after_units = rest.trim_end_matches(['G', 'M', 'k']);
         let units = rest.len() - rest_after_units.len();
-        let number = rest_after_units.strip_suffix(|c: char| c.is_ascii_whitespace()).unwrap_or(rest_after_units);
+        let number = rest_after_units
+            .strip_suffix(|c: char| c.is_ascii_whitespace())
+            .unwrap_or(rest_after_units);
         if units == 0 || !number.bytes().all(|c| c.is_ascii_digit()) {
             Self::Malformed
         } else if units > 1 || number.is_empty() {

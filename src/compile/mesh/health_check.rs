@@ -24,7 +24,9 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     object.get("healthyThreshold").positive_integer(INT32, findings);
     object.get("initialJitter").positive_duration(findings);
     object.get("intervalJitter").positive_duration(findings);
-    object.get("intervalJitterPercent").bounded_integer(INT32, 0..=100, findings);
+    object
+        .get("intervalJitterPercent")
+        .bounded_integer(INT32, 0..=100, findings);
     let panic = object.get("healthyPanicThreshold");
     if panic.is_present() {
         let message = "deprecated: it belongs to MeshCircuitBreaker, below outlierDetection";

@@ -30,8 +30,15 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
     policy.each_to(findings, |entry, findings| {
         let hostnames = read_hostnames(entry, below_gateway, findings);
         let rules = route_rule::read_list(entry, findings);
-        let rules = rules.iter().map(|rule| read_rule(rule, below_gateway, findings)).collect();
-        to.extend(entry.reference.target.clone().map(|target| HttpRouteTo { target, hostnames, rules }));
+        let rules = rules
+            .iter()
+            .map(|rule| read_rule(rule, below_gateway, findings))
+            .collect();
+        to.extend(entry.reference.target.clone().map(|target| HttpRouteTo {
+            target,
+            hostnames,
+            rules,
+        }));
     });
     let target = policy.finish(findings)?;
     (findings.errors.len() == before).then_some(HttpRoute { target, to })
@@ -40,9 +47,17 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
 fn read_hostnames(entry: &Entry<'_>, below_gateway: bool, findings: &mut Findings) -> Vec<String> {
     let field = entry.object.get("hostnames");
     if field.is_filled_list() && !below_gateway {
-        findings.refuse(&field.path, Reason::Forbidden, "only permitted with a MeshGateway at the top level");
+        findings.refuse(
+            &field.path,
+            Reason::Forbidden,
+            "only permitted with a MeshGateway at the top level",
+        );
     }
-    field.list(findings).iter().filter_map(|name| Some(name.text(findings)?.into_owned())).collect()
+    field
+        .list(findings)
+        .iter()
+        .filter_map(|name| Some(name.text(findings)?.into_owned()))
+        .collect()
 }
 
 fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings) -> Rule {
@@ -53,15 +68,29 @@ fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings)
     rule.finish(findings);
 
     let by_prefix = matches.iter().all(|one| matches!(one.path, Some(PathMatch::Prefix(_))));
-    let surroundings = Surroundings { below_gateway, by_prefix };
-    let filters = filters_field.is_present().then(|| filters::read_list(&filters_field, surroundings, findings));
+    let surroundings = Surroundings {
+        below_gateway,
+        by_prefix,
+    };
+    let filters = filters_field
+        .is_present()
+        .then(|| filters::read_list(&filters_field, surroundings, findings));
     if below_gateway && !backends_field.is_filled() && !filters::redirects(&filters_field) {
-        let message = "may not be empty below a gateway, which has no destination of its own, unless a filter redirects";
+        let message =
+            "may not be empty below a gateway, which has no destination of its own, unless a filter redirects";
         findings.refuse(&backends_field.path, Reason::Empty, message);
     }
     let backends = backends_field.is_present().then(|| {
         let exempt = Some(BackendRef::UNRESOLVED);
         backend_ref::read_list(&backends_field, exempt, findings)
     });
-    Rule { matches: if matches.is_empty() { vec![Match::everything()] } else { matches }, filters, backends }
+    Rule {
+        matches: if matches.is_empty() {
+            vec![Match::everything()]
+        } else {
+            matches
+        },
+        filters,
+        backends,
+    }
 }

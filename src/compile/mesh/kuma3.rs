@@ -15,7 +15,11 @@ pub(super) fn warn_of_top(policy: PolicyKind, kind: TargetKind, reference: &Node
         TargetKind::MeshGateway => "Kuma 3 has no MeshGateway; use the Gateway API and kind Dataplane with labels",
         _ => "use kind Dataplane with labels instead",
     };
-    let message = format!("{} at the top level of {} is deprecated: {rewrite}", kind.name(), policy.name());
+    let message = format!(
+        "{} at the top level of {} is deprecated: {rewrite}",
+        kind.name(),
+        policy.name()
+    );
     findings.warn(&reference.path.field("kind"), Reason::Removed, message);
 }
 
@@ -48,12 +52,18 @@ pub(super) fn warn_of_fields(top: Option<TargetKind>, spec: &Object<'_>, finding
 fn warn_of_rules(entry: &Node<'_>, findings: &mut Findings) {
     let hostnames = entry.below("hostnames");
     if hostnames.is_filled_list() {
-        findings.warn(&hostnames.path, Reason::Removed, "Kuma 3 refuses hostnames here: use an HTTPRoute of the Gateway API");
+        findings.warn(
+            &hostnames.path,
+            Reason::Removed,
+            "Kuma 3 refuses hostnames here: use an HTTPRoute of the Gateway API",
+        );
     }
     for rules in [entry.below("rules"), entry.below("default").below("rules")] {
         for rule in elements(&rules) {
             for holder in [rule.below("default"), rule] {
-                elements(&holder.below("backendRefs")).iter().for_each(|backend| warn_of_reference(backend, findings));
+                elements(&holder.below("backendRefs"))
+                    .iter()
+                    .for_each(|backend| warn_of_reference(backend, findings));
                 for filter in elements(&holder.below("filters")) {
                     warn_of_reference(&filter.below("requestMirror").below("backendRef"), findings);
                     let rewrite = filter.below("urlRewrite").below("hostToBackendHostname");
@@ -68,7 +78,11 @@ fn warn_of_rules(entry: &Node<'_>, findings: &mut Findings) {
 }
 
 fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
-    let kind = reference.below("kind").value().and_then(|kind| kind.as_str()).unwrap_or_default();
+    let kind = reference
+        .below("kind")
+        .value()
+        .and_then(|kind| kind.as_str())
+        .unwrap_or_default();
     for (field, rewrite) in [
         ("name", "select by `labels: {kuma.io/display-name: …}`"),
         ("namespace", "select by `labels: {k8s.kuma.io/namespace: …}`"),

@@ -20,7 +20,14 @@ const HASHES: &[(&str, &str)] = &[
     ("QueryParameter", "queryParameter"),
     ("FilterState", "filterState"),
 ];
-const HASH_TYPES: &[&str] = &["Header", "Cookie", "Connection", "SourceIP", "QueryParameter", "FilterState"];
+const HASH_TYPES: &[&str] = &[
+    "Header",
+    "Cookie",
+    "Connection",
+    "SourceIP",
+    "QueryParameter",
+    "FilterState",
+];
 const BALANCERS: &[&str] = &["RoundRobin", "LeastRequest", "RingHash", "Random", "Maglev"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
@@ -34,7 +41,11 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     policy.each_to_narrowed(narrow, findings, |entry, findings| {
         if entry.kind() == Some(TargetKind::MeshExternalService) && top != Some(TargetKind::Mesh) {
             let kind = entry.object.path.field("targetRef").field("kind");
-            findings.refuse(&kind, Reason::Context, "only valid when the top level is the whole Mesh");
+            findings.refuse(
+                &kind,
+                Reason::Context,
+                "only valid when the top level is the whole Mesh",
+            );
         }
         check_conf(entry, findings);
     });
@@ -43,7 +54,11 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
 
 fn check_conf(entry: &Entry<'_>, findings: &mut Findings) {
     let conf = entry.conf.object(findings);
-    let (hashes, balancer, locality) = (conf.get("hashPolicies"), conf.get("loadBalancer"), conf.get("localityAwareness"));
+    let (hashes, balancer, locality) = (
+        conf.get("hashPolicies"),
+        conf.get("loadBalancer"),
+        conf.get("localityAwareness"),
+    );
     conf.warn_of_unknown(findings);
     if let Some(route) = entry.kind().filter(|kind| kind.is_route()) {
         for field in [&balancer, &locality] {
@@ -75,13 +90,19 @@ fn check_hashes(list: &Node<'_>, findings: &mut Findings) {
         hash.get("terminal").flag(findings);
         hash.knows(&["header", "cookie", "connection", "queryParameter", "filterState"]);
         hash.warn_of_unknown(findings);
-        let Some((kind, body)) = kind.and_then(|kind| HASHES.iter().find(|(known, _)| *known == kind)) else { continue };
+        let Some((kind, body)) = kind.and_then(|kind| HASHES.iter().find(|(known, _)| *known == kind)) else {
+            continue;
+        };
         let body = hash.peek(body);
         if !body.is_present() {
             findings.refuse(&body.path, Reason::Required, format!("required with type {kind}"));
         }
         if *kind == "SourceIP" {
-            findings.warn(&kind_field.path, Reason::Deprecated, "type SourceIP is deprecated: use Connection instead");
+            findings.warn(
+                &kind_field.path,
+                Reason::Deprecated,
+                "type SourceIP is deprecated: use Connection instead",
+            );
         }
         if *kind == "Cookie" {
             let cookie = body.object(findings);
@@ -100,8 +121,16 @@ fn check_hashes(list: &Node<'_>, findings: &mut Findings) {
 fn refuse_http_hashes(list: &Node<'_>, findings: &mut Findings) {
     for hash in list.list(&mut Findings::default()) {
         let kind = hash.below("type");
-        if kind.value().and_then(|kind| kind.as_str()).is_some_and(|kind| !matches!(kind, "Connection" | "SourceIP")) {
-            findings.refuse(&kind.path, Reason::Context, "not valid for a MeshTCPRoute: only Connection is");
+        if kind
+            .value()
+            .and_then(|kind| kind.as_str())
+            .is_some_and(|kind| !matches!(kind, "Connection" | "SourceIP"))
+        {
+            findings.refuse(
+                &kind.path,
+                Reason::Context,
+                "not valid for a MeshTCPRoute: only Connection is",
+            );
         }
     }
 }
@@ -109,11 +138,17 @@ fn refuse_http_hashes(list: &Node<'_>, findings: &mut Findings) {
 fn check_balancer(field: &Node<'_>, conf: &FieldPath, has_hashes: bool, findings: &mut Findings) {
     let balancer = field.object(findings);
     balancer.get("type").schema_word(BALANCERS, findings);
-    let (least, ring, maglev) = (balancer.get("leastRequest"), balancer.get("ringHash"), balancer.get("maglev"));
+    let (least, ring, maglev) = (
+        balancer.get("leastRequest"),
+        balancer.get("ringHash"),
+        balancer.get("maglev"),
+    );
     balancer.warn_of_unknown(findings);
 
     let least = least.object(findings);
-    least.get("activeRequestBias").decimal_above(&[Ordering::Greater, Ordering::Equal], findings);
+    least
+        .get("activeRequestBias")
+        .decimal_above(&[Ordering::Greater, Ordering::Equal], findings);
     least.get("choiceCount").integer(UINT32, findings);
     least.warn_of_unknown(findings);
 
@@ -132,7 +167,11 @@ fn check_balancer(field: &Node<'_>, conf: &FieldPath, has_hashes: bool, findings
         if has_hashes {
             findings.refuse(&hashes.path, Reason::Xor, format!("exactly one place: keep {better}"));
         }
-        findings.warn(&hashes.path, Reason::Deprecated, format!("deprecated: use {better} instead"));
+        findings.warn(
+            &hashes.path,
+            Reason::Deprecated,
+            format!("deprecated: use {better} instead"),
+        );
         check_hashes(&hashes, findings);
     }
 }
@@ -180,7 +219,11 @@ fn check_affinity(list: &Node<'_>, findings: &mut Findings) {
         weighted.push(weight.is_present());
     }
     if weighted.contains(&true) && weighted.contains(&false) {
-        findings.refuse(&list.path, Reason::Context, "only valid when all entries have a weight, or none");
+        findings.refuse(
+            &list.path,
+            Reason::Context,
+            "only valid when all entries have a weight, or none",
+        );
     }
 }
 

@@ -48,14 +48,20 @@ fn check_sidecar(sidecar: &Node<'_>, findings: &mut Findings) {
     for list in ["include", "exclude"] {
         for selector in profiles.get(list).list(findings) {
             let selector = selector.object(findings);
-            let kind = selector.get("type").word(&["Regex", "Prefix", "Exact", "Contains"], findings);
+            let kind = selector
+                .get("type")
+                .word(&["Regex", "Prefix", "Exact", "Contains"], findings);
             let pattern = selector.get("match");
             selector.warn_of_unknown(findings);
             let text = pattern.text(findings).unwrap_or_default();
             if kind == Some("Regex")
                 && let Some(error) = regex_error(&text)
             {
-                findings.refuse(&pattern.path, Reason::Format, format!("malformed regular expression: {error}"));
+                findings.refuse(
+                    &pattern.path,
+                    Reason::Format,
+                    format!("malformed regular expression: {error}"),
+                );
             }
         }
     }
@@ -73,7 +79,11 @@ fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
         None => return,
     };
     if !body.is_present() {
-        findings.refuse(&body.path, Reason::Required, "required: the body that belongs to the type");
+        findings.refuse(
+            &body.path,
+            Reason::Required,
+            "required: the body that belongs to the type",
+        );
         return;
     }
     let body = body.object(findings);

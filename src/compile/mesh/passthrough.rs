@@ -42,7 +42,11 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
     let (kind, value) = (object.get("type"), object.get("value"));
     let (port_field, protocol_field) = (object.get("port"), object.get("protocol"));
     object.warn_of_unknown(findings);
-    let protocol = if protocol_field.is_present() { protocol_field.text(findings).unwrap_or_default() } else { "tcp".into() };
+    let protocol = if protocol_field.is_present() {
+        protocol_field.text(findings).unwrap_or_default()
+    } else {
+        "tcp".into()
+    };
     let port = port_field.bounded_integer(UINT32, 1..=65535, findings);
     let is_http = HTTP.contains(&protocol.as_ref());
 
@@ -52,7 +56,8 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
     if let Some(port) = port {
         match seen.protocols.get(&port) {
             Some(other) if *other != protocol && is_http => {
-                let message = format!("port {port} is already used with protocol {other}, and {protocol} cannot share it");
+                let message =
+                    format!("port {port} is already used with protocol {other}, and {protocol} cannot share it");
                 findings.refuse(&port_field.path, Reason::Context, message);
             }
             _ => {
@@ -64,7 +69,10 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
         protocol_field.word(PROTOCOLS, findings);
     }
     let text = value.text(findings).unwrap_or_default();
-    if !seen.values.insert((port.unwrap_or_default(), protocol.to_string(), text.to_string())) {
+    if !seen
+        .values
+        .insert((port.unwrap_or_default(), protocol.to_string(), text.to_string()))
+    {
         let message = format!("duplicate of an earlier match for `{text}` with the same port and protocol");
         findings.refuse(&value.path, Reason::Duplicate, message);
     }
@@ -82,7 +90,11 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
         }
         Some("IP") if !is_ip(&text) => findings.refuse(&value.path, Reason::Format, "malformed: an IP address"),
         Some("CIDR") if !is_cidr(&text) => {
-            findings.refuse(&value.path, Reason::Format, "malformed: an address range such as 10.0.0.0/8");
+            findings.refuse(
+                &value.path,
+                Reason::Format,
+                "malformed: an address range such as 10.0.0.0/8",
+            );
         }
         _ => {}
     }
@@ -94,7 +106,8 @@ fn check_domain(value: &Node<'_>, text: &str, findings: &mut Findings) {
         rest = after;
     }
     if rest != "*" && !is_domain(rest) {
-        let message = "malformed: a domain such as example.com or *.example.com, the wildcard being the whole first label";
+        let message =
+            "malformed: a domain such as example.com or *.example.com, the wildcard being the whole first label";
         findings.refuse(&value.path, Reason::Format, message);
     }
 }

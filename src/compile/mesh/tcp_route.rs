@@ -30,7 +30,13 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
                 backends = read;
             }
         }
-        to.extend(entry.reference.target.clone().map(|target| TcpRouteTo { target, backends }));
+        to.extend(
+            entry
+                .reference
+                .target
+                .clone()
+                .map(|target| TcpRouteTo { target, backends }),
+        );
     });
     let target = policy.finish(findings)?;
     (findings.errors.len() == before).then_some(TcpRoute { target, to })

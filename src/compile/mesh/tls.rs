@@ -23,8 +23,12 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     let policy = Policy::read(PolicyKind::Tls, resource, findings);
     policy.rules_exclude(&["from"], findings);
     let whole_mesh = policy.top.kind == Some(TargetKind::Mesh);
-    policy.each_from(findings, |entry, findings| check_conf(&entry.conf, whole_mesh, findings));
-    policy.each_rule(findings, |entry, findings| check_conf(&entry.conf, whole_mesh, findings));
+    policy.each_from(findings, |entry, findings| {
+        check_conf(&entry.conf, whole_mesh, findings)
+    });
+    policy.each_rule(findings, |entry, findings| {
+        check_conf(&entry.conf, whole_mesh, findings)
+    });
     policy.finish(findings);
 }
 
@@ -38,13 +42,20 @@ fn check_conf(conf: &Node<'_>, whole_mesh: bool, findings: &mut Findings) {
     if !whole_mesh {
         for field in [&ciphers, &version] {
             if field.is_filled() || (field.is_present() && field.path == version.path) {
-                findings.refuse(&field.path, Reason::Context, "only valid when the top level is the whole Mesh");
+                findings.refuse(
+                    &field.path,
+                    Reason::Context,
+                    "only valid when the top level is the whole Mesh",
+                );
             }
         }
         return;
     }
     let names = ciphers.list(findings);
-    if names.iter().any(|name| !CIPHERS.contains(&name.text(findings).unwrap_or_default().as_ref())) {
+    if names
+        .iter()
+        .any(|name| !CIPHERS.contains(&name.text(findings).unwrap_or_default().as_ref()))
+    {
         let message = format!("unknown cipher suite; known: {}", CIPHERS.join(", "));
         findings.refuse(&ciphers.path, Reason::Enum, message);
     }
@@ -58,8 +69,13 @@ fn check_version(version: &Node<'_>, findings: &mut Findings) {
     let (min, max) = (object.get("min"), object.get("max"));
     object.warn_of_unknown(findings);
     let [lowest, highest] = [&min, &max].map(|field| {
-        let word = if field.is_present() { field.word(VERSIONS, findings) } else { None };
-        word.and_then(|word| VERSIONS.iter().position(|known| *known == word)).filter(|index| *index > 0)
+        let word = if field.is_present() {
+            field.word(VERSIONS, findings)
+        } else {
+            None
+        };
+        word.and_then(|word| VERSIONS.iter().position(|known| *known == word))
+            .filter(|index| *index > 0)
     });
     if let (Some(lowest), Some(highest)) = (lowest, highest)
         && lowest > highest

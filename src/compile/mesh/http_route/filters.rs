@@ -14,7 +14,11 @@ use crate::core::problem::{FieldPath, Reason};
 /// The types of a filter: the name, the key of its body, and an older spelling of that key.
 const TYPES: &[(&str, &str, Option<&str>)] = &[
     ("RequestHeaderModifier", "requestHeaderModifier", Some("requestHeader")),
-    ("ResponseHeaderModifier", "responseHeaderModifier", Some("responseHeader")),
+    (
+        "ResponseHeaderModifier",
+        "responseHeaderModifier",
+        Some("responseHeader"),
+    ),
     ("RequestRedirect", "requestRedirect", None),
     ("URLRewrite", "urlRewrite", None),
     ("RequestMirror", "requestMirror", None),
@@ -23,10 +27,15 @@ const TYPES: &[(&str, &str, Option<&str>)] = &[
 /// Reads a list of filters; those with findings are left out.
 pub(super) fn read_list(list: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) -> Vec<Filter> {
     let before = findings.errors.len();
-    let filters: Vec<_> =
-        list.list(findings).iter().filter_map(|filter| read(filter, surroundings, findings)).collect();
+    let filters: Vec<_> = list
+        .list(findings)
+        .iter()
+        .filter_map(|filter| read(filter, surroundings, findings))
+        .collect();
     let redirects = filters.iter().any(|filter| matches!(filter, Filter::Redirect(_)));
-    let forwards = filters.iter().any(|filter| matches!(filter, Filter::Rewrite(_) | Filter::Mirror(_)));
+    let forwards = filters
+        .iter()
+        .any(|filter| matches!(filter, Filter::Rewrite(_) | Filter::Mirror(_)));
     // Only sound filters are weighed against each other.
     if redirects && forwards && findings.errors.len() == before {
         let message = "either RequestRedirect, or URLRewrite and RequestMirror: a redirected request goes nowhere else";
@@ -49,7 +58,10 @@ pub(super) fn redirects(list: &Node<'_>) -> bool {
 fn read(filter: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) -> Option<Filter> {
     let object = filter.object(findings);
     let kind_field = object.get("type");
-    let bodies: Vec<_> = TYPES.iter().map(|(kind, key, older)| (*kind, body(&object, key, *older, findings))).collect();
+    let bodies: Vec<_> = TYPES
+        .iter()
+        .map(|(kind, key, older)| (*kind, body(&object, key, *older, findings)))
+        .collect();
     object.warn_of_unknown(findings);
     let given: Vec<_> = bodies.iter().filter(|(_, body)| body.is_present()).collect();
     let (kind, body) = match given.as_slice() {
@@ -84,20 +96,24 @@ fn read(filter: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) 
 }
 
 /// The body under its key, or under an older spelling of it.
-fn body<'v>(
-    object: &Object<'v>,
-    key: &'static str,
-    older: Option<&'static str>,
-    findings: &mut Findings,
-) -> Node<'v> {
+fn body<'v>(object: &Object<'v>, key: &'static str, older: Option<&'static str>, findings: &mut Findings) -> Node<'v> {
     let body = object.get(key);
-    let Some(alias) = older.map(|older| object.get(older)).filter(Node::is_present) else { return body };
+    let Some(alias) = older.map(|older| object.get(older)).filter(Node::is_present) else {
+        return body;
+    };
     if body.is_present() {
-        let message = format!("exactly one of `{key}` and `{}`: they mean the same", older.unwrap_or_default());
+        let message = format!(
+            "exactly one of `{key}` and `{}`: they mean the same",
+            older.unwrap_or_default()
+        );
         findings.refuse(&object.path, Reason::Xor, message);
         return body;
     }
-    findings.warn(&alias.path, Reason::Deprecated, format!("an older spelling: write `{key}`"));
+    findings.warn(
+        &alias.path,
+        Reason::Deprecated,
+        format!("an older spelling: write `{key}`"),
+    );
     alias
 }
 
@@ -152,7 +168,11 @@ fn read_redirect(body: &Node<'_>, surroundings: Surroundings, findings: &mut Fin
     let (hostname, path, port) = (object.get("hostname"), object.get("path"), object.get("port"));
     let status_field = object.get("statusCode");
     object.warn_of_unknown(findings);
-    let scheme = if scheme.is_present() { scheme.schema_word(&["http", "https"], findings) } else { None };
+    let scheme = if scheme.is_present() {
+        scheme.schema_word(&["http", "https"], findings)
+    } else {
+        None
+    };
     let hostname = read_hostname(&hostname, findings);
     let path = read_path(&path, surroundings, findings);
     let port = port.integer(INT32, findings).and_then(|number| {
@@ -163,20 +183,37 @@ fn read_redirect(body: &Node<'_>, surroundings: Surroundings, findings: &mut Fin
         fits
     });
     let status = status_field.integer(INT32, findings);
-    let known = |code: i64| RedirectStatus::ALL.into_iter().find(|status| i64::from(status.code()) == code);
+    let known = |code: i64| {
+        RedirectStatus::ALL
+            .into_iter()
+            .find(|status| i64::from(status.code()) == code)
+    };
     if status.is_some_and(|code| known(code).is_none()) {
-        findings.refuse_by_schema(&status_field.path, Reason::Enum, "unknown status; known: 301, 302, 303, 307, 308");
+        findings.refuse_by_schema(
+            &status_field.path,
+            Reason::Enum,
+            "unknown status; known: 301, 302, 303, 307, 308",
+        );
     }
     let status = status.and_then(known).unwrap_or_default();
     let scheme = scheme.map(str::to_owned);
-    (findings.errors.len() == before).then_some(Redirect { scheme, hostname, path, port, status })
+    (findings.errors.len() == before).then_some(Redirect {
+        scheme,
+        hostname,
+        path,
+        port,
+        status,
+    })
 }
 
 fn read_rewrite(body: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) -> Option<Rewrite> {
     let before = findings.errors.len();
     let object = body.object(findings);
-    let (hostname, path, to_backend) =
-        (object.get("hostname"), object.get("path"), object.get("hostToBackendHostname"));
+    let (hostname, path, to_backend) = (
+        object.get("hostname"),
+        object.get("path"),
+        object.get("hostToBackendHostname"),
+    );
     object.warn_of_unknown(findings);
     let host = read_hostname(&hostname, findings).map(HostChange::To);
     let path = read_path(&path, surroundings, findings);
@@ -222,25 +259,37 @@ fn read_path(field: &Node<'_>, surroundings: Surroundings, findings: &mut Findin
         return None;
     }
     let object = field.object(findings);
-    let (kind_field, full, prefix) =
-        (object.get("type"), object.get("replaceFullPath"), object.get("replacePrefixMatch"));
+    let (kind_field, full, prefix) = (
+        object.get("type"),
+        object.get("replaceFullPath"),
+        object.get("replacePrefixMatch"),
+    );
     object.warn_of_unknown(findings);
     let kind = match (kind_field.is_present(), full.is_present(), prefix.is_present()) {
         (true, ..) => kind_field.schema_word(&["ReplaceFullPath", "ReplacePrefixMatch"], findings),
         (false, true, false) => Some("ReplaceFullPath"),
         (false, false, true) => Some("ReplacePrefixMatch"),
         (false, ..) => {
-            findings.refuse(&field.path, Reason::Xor, "exactly one of replaceFullPath, replacePrefixMatch");
+            findings.refuse(
+                &field.path,
+                Reason::Xor,
+                "exactly one of replaceFullPath, replacePrefixMatch",
+            );
             None
         }
     };
     if !kind_field.is_present()
         && let Some(kind) = kind
     {
-        findings.warn(&kind_field.path, Reason::Deprecated, format!("no `type` is given; taken as {kind}"));
+        findings.warn(
+            &kind_field.path,
+            Reason::Deprecated,
+            format!("no `type` is given; taken as {kind}"),
+        );
     }
     if prefix.is_present() && !surroundings.by_prefix {
-        let message = "only valid when every match of the rule is a PathPrefix: otherwise there is no prefix to replace";
+        let message =
+            "only valid when every match of the rule is a PathPrefix: otherwise there is no prefix to replace";
         findings.refuse(&prefix.path, Reason::Context, message);
     }
     let (named, make): (_, fn(String) -> PathChange) = match kind? {

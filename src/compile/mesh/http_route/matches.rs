@@ -5,18 +5,24 @@ use std::borrow::Cow;
 use crate::compile::Findings;
 use crate::compile::format::regex_error;
 use crate::compile::reader::{Node, Object};
-use crate::core::mesh::http_route::{
-    HeaderMatch, HeaderTest, Match, Method, PathMatch, QueryMatch, QueryTest,
-};
+use crate::core::mesh::http_route::{HeaderMatch, HeaderTest, Match, Method, PathMatch, QueryMatch, QueryTest};
 use crate::core::problem::Reason;
 
 /// Reads a list of matches, or the single one that older documents write without a list.
 pub(super) fn read_list(field: &Node<'_>, findings: &mut Findings) -> Vec<Match> {
     if field.value().is_some_and(serde_json::Value::is_object) {
-        findings.warn(&field.path, Reason::Deprecated, "an older form: write a list of matches");
+        findings.warn(
+            &field.path,
+            Reason::Deprecated,
+            "an older form: write a list of matches",
+        );
         return read(field, findings);
     }
-    field.list(findings).iter().flat_map(|entry| read(entry, findings)).collect()
+    field
+        .list(findings)
+        .iter()
+        .flat_map(|entry| read(entry, findings))
+        .collect()
 }
 
 /// Reads an entry, which gives one match for each of its methods.
@@ -34,7 +40,13 @@ fn read(entry: &Node<'_>, findings: &mut Findings) -> Vec<Match> {
     if methods.is_empty() {
         return vec![one];
     }
-    methods.into_iter().map(|method| Match { method: Some(method), ..one.clone() }).collect()
+    methods
+        .into_iter()
+        .map(|method| Match {
+            method: Some(method),
+            ..one.clone()
+        })
+        .collect()
 }
 
 fn read_methods(entry: &Node<'_>, object: &Object<'_>, findings: &mut Findings) -> Vec<Method> {
@@ -45,17 +57,30 @@ fn read_methods(entry: &Node<'_>, object: &Object<'_>, findings: &mut Findings) 
         let message = "an older form: write one match with a `method` for each";
         findings.warn(&methods.path, Reason::Deprecated, message);
     }
-    let names = if methods.is_present() { methods.list(findings) } else { vec![method] };
+    let names = if methods.is_present() {
+        methods.list(findings)
+    } else {
+        vec![method]
+    };
     let known = Method::ALL.map(Method::name);
-    let words = names.iter().filter(|name| name.is_present()).filter_map(|name| name.schema_word(&known, findings));
-    words.filter_map(|word| Method::ALL.into_iter().find(|method| method.name() == word)).collect()
+    let words = names
+        .iter()
+        .filter(|name| name.is_present())
+        .filter_map(|name| name.schema_word(&known, findings));
+    words
+        .filter_map(|word| Method::ALL.into_iter().find(|method| method.name() == word))
+        .collect()
 }
 
 fn read_path(field: &Node<'_>, findings: &mut Findings) -> Option<PathMatch> {
     let object = field.object(findings);
     let (kind, value) = (object.get("type"), object.get("value"));
-    let short = [("prefix", "PathPrefix"), ("exact", "Exact"), ("regex", "RegularExpression")]
-        .map(|(key, kind)| (object.get(key), kind));
+    let short = [
+        ("prefix", "PathPrefix"),
+        ("exact", "Exact"),
+        ("regex", "RegularExpression"),
+    ]
+    .map(|(key, kind)| (object.get(key), kind));
     object.warn_of_unknown(findings);
     let short: Vec<_> = short.iter().filter(|(node, _)| node.is_present()).collect();
     let (kind, value) = match short.as_slice() {
@@ -66,7 +91,11 @@ fn read_path(field: &Node<'_>, findings: &mut Findings) -> Option<PathMatch> {
             (*name, node)
         }
         _ => {
-            findings.refuse(&field.path, Reason::Xor, "exactly one of: type with value, prefix, exact, regex");
+            findings.refuse(
+                &field.path,
+                Reason::Xor,
+                "exactly one of: type with value, prefix, exact, regex",
+            );
             return None;
         }
     };
@@ -112,7 +141,11 @@ fn read_query(list: &Node<'_>, findings: &mut Findings) -> Vec<QueryMatch> {
             findings.refuse_by_schema(&name_field.path, Reason::Empty, "may not be empty");
         }
         if names.repeats(&name) {
-            findings.refuse(&name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
+            findings.refuse(
+                &name_field.path,
+                Reason::Duplicate,
+                format!("duplicate of the earlier `{name}`"),
+            );
         }
         let text = value.text(findings).unwrap_or_default();
         let test = match kind {
@@ -123,7 +156,10 @@ fn read_query(list: &Node<'_>, findings: &mut Findings) -> Vec<QueryMatch> {
             }
             None => continue,
         };
-        read.push(QueryMatch { name: name.into_owned(), test });
+        read.push(QueryMatch {
+            name: name.into_owned(),
+            test,
+        });
     }
     read
 }
@@ -146,12 +182,21 @@ fn read_headers(list: &Node<'_>, findings: &mut Findings) -> Vec<HeaderMatch> {
             let (reason, message) = header_name_fault(&name);
             findings.refuse_by_schema(&name_field.path, reason, message);
         }
-        let Some(test) = kind.map(|kind| read_header_test(kind, &value, findings)) else { continue };
+        let Some(test) = kind.map(|kind| read_header_test(kind, &value, findings)) else {
+            continue;
+        };
         // A second matcher of a header would not be rendered; an entry that is refused anyway need not hear of it.
         if findings.errors.len() == before && names.repeats(&name) {
-            findings.refuse(&name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
+            findings.refuse(
+                &name_field.path,
+                Reason::Duplicate,
+                format!("duplicate of the earlier `{name}`"),
+            );
         }
-        read.push(HeaderMatch { name: name.into_owned(), test });
+        read.push(HeaderMatch {
+            name: name.into_owned(),
+            test,
+        });
     }
     read
 }
@@ -159,7 +204,11 @@ fn read_headers(list: &Node<'_>, findings: &mut Findings) -> Vec<HeaderMatch> {
 fn read_header_test(kind: &str, value: &Node<'_>, findings: &mut Findings) -> HeaderTest {
     let text = value.text(findings).unwrap_or_default();
     if matches!(kind, "Present" | "Absent") && !text.is_empty() {
-        findings.refuse(&value.path, Reason::Forbidden, format!("not permitted with type {kind}"));
+        findings.refuse(
+            &value.path,
+            Reason::Forbidden,
+            format!("not permitted with type {kind}"),
+        );
     }
     match kind {
         "Present" => HeaderTest::Present,
@@ -175,7 +224,11 @@ fn read_header_test(kind: &str, value: &Node<'_>, findings: &mut Findings) -> He
 
 fn check_regex(value: &Node<'_>, text: &str, findings: &mut Findings) {
     if let Some(error) = regex_error(text) {
-        findings.refuse(&value.path, Reason::Format, format!("malformed regular expression: {error}"));
+        findings.refuse(
+            &value.path,
+            Reason::Format,
+            format!("malformed regular expression: {error}"),
+        );
     }
 }
 
