@@ -6,7 +6,7 @@
 mod decimal;
 mod format;
 mod json_patch;
-mod mesh;
+pub mod mesh;
 mod modification;
 mod proxy_template;
 mod reader;

@@ -1,6 +1,7 @@
 //! The targetRef policies of the mesh: one file per policy, and what they share.
 
 pub(super) mod access_log;
+pub mod admission;
 pub(super) mod circuit_breaker;
 pub(super) mod fault_injection;
 pub(super) mod health_check;

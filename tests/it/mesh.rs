@@ -1,3 +1,4 @@
 //! Mesh policies, from the document to the findings.
 
+mod admission;
 mod conformance;
