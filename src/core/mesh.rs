@@ -4,6 +4,7 @@ pub mod backend;
 pub mod caller;
 pub mod http_route;
 pub mod policy;
+pub mod proxy_patch;
 pub mod proxy_template;
 pub mod target_ref;
 pub mod tcp_route;

@@ -162,3 +162,83 @@ fn check_open_telemetry(field: &Node<'_>, findings: &mut Findings) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses, refuses_below};
+
+    #[track_caller]
+    fn check(backend: &str, expected: &[&str]) {
+        let spec = format!("{{rules: [{{default: {{backends: [{backend}]}}}}]}}");
+        refuses_below("spec.rules[0].default.backends[0]", "MeshAccessLog", &spec, expected);
+    }
+
+    #[test]
+    fn backends() {
+        refuses("MeshAccessLog", "{}", &["spec ANYOF"]);
+        refuses(
+            "MeshAccessLog",
+            "{to: [{targetRef: {kind: Mesh}}]}",
+            &["spec.to[0].default.backends REQ"],
+        );
+        accepts(
+            "MeshAccessLog",
+            "{rules: [{matches: [{}], default: {backends: []}}]}",
+            &[],
+        );
+        check("{type: Tcp}", &[".tcp REQ"]);
+        check("{type: File, tcp: {address: 'a:1'}}", &[".file REQ"]);
+        check("{type: OpenTelemetry}", &[".openTelemetry REQ"]);
+        check("{type: Tcp, tcp: {address: svc}}", &[".tcp.address FORMAT"]);
+        check("{type: File, file: {path: tmp}}", &[".file.path FORMAT"]);
+    }
+
+    #[test]
+    fn formats() {
+        let file = |format: &str| format!("{{type: File, file: {{path: /x, format: {format}}}}}");
+        check(&file("{type: Plain}"), &[".file.format.plain REQ"]);
+        check(&file("{type: Plain, plain: ''}"), &[".file.format.plain EMPTY"]);
+        check(&file("{type: Json}"), &[".file.format.json REQ"]);
+        check(&file("{type: Json, json: []}"), &[".file.format.json EMPTY"]);
+        check(&file("{type: Json, json: [{key: a, value: '%X%'}]}"), &[]);
+        check(
+            &file("{type: Json, json: [{key: a}, {value: b}, {key: '\"', value: b}]}"),
+            &[
+                ".file.format.json[0].value EMPTY",
+                ".file.format.json[1].key EMPTY",
+                ".file.format.json[2] FORMAT",
+            ],
+        );
+    }
+
+    #[test]
+    fn open_telemetry() {
+        let otel = |body: &str| format!("{{type: OpenTelemetry, openTelemetry: {body}}}");
+        let backend = "backendRef: {kind: MeshOpenTelemetryBackend, labels: {a: b}}";
+        check(&otel("{}"), &[".openTelemetry XOR"]);
+        check(&otel(&format!("{{endpoint: x, {backend}}}")), &[".openTelemetry XOR"]);
+        check(&otel("{endpoint: 'http://x'}"), &[".openTelemetry.endpoint FORMAT"]);
+        check(
+            &otel("{backendRef: {kind: MeshService, labels: {a: b}}}"),
+            &[".openTelemetry.backendRef.kind ENUM"],
+        );
+        check(
+            &otel("{backendRef: {kind: MeshOpenTelemetryBackend}}"),
+            &[".openTelemetry.backendRef XOR"],
+        );
+        check(
+            &otel(&format!(
+                "{{{backend}, attributes: [{{key: ''}}, {{key: Otel.x, value: y}}]}}"
+            )),
+            &[
+                ".openTelemetry.attributes[0].key REQ",
+                ".openTelemetry.attributes[1].key FORMAT",
+            ],
+        );
+        accepts(
+            "MeshAccessLog",
+            "{rules: [{default: {backends: [{type: OpenTelemetry, openTelemetry: {endpoint: 'otel:4317'}}]}}]}",
+            &["spec.rules[0].default.backends[0].openTelemetry.endpoint DEPRECATED"],
+        );
+    }
+}

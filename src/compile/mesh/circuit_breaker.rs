@@ -110,3 +110,58 @@ fn check_sample(detector: &Object<'_>, findings: &mut Findings) {
     detector.get("minimumHosts").positive_integer(UINT32, findings);
     detector.get("requestVolume").positive_integer(UINT32, findings);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::refuses_below;
+
+    #[track_caller]
+    fn check(conf: &str, expected: &[&str]) {
+        let spec = format!("{{rules: [{{default: {conf}}}]}}");
+        refuses_below("spec.rules[0].default", "MeshCircuitBreaker", &spec, expected);
+    }
+
+    #[test]
+    fn limits() {
+        check("{}", &[" ANYOF"]);
+        check("{connectionLimits: {}}", &[]);
+        check(
+            "{connectionLimits: {maxConnections: 0, maxRequests: 1, maxRetries: -1}}",
+            &[
+                ".connectionLimits.maxConnections POS",
+                ".connectionLimits.maxRetries FORMAT",
+            ],
+        );
+    }
+
+    #[test]
+    fn outlier_detection() {
+        check(
+            "{outlierDetection: {disabled: true}}",
+            &[".outlierDetection.detectors REQ"],
+        );
+        check(
+            "{outlierDetection: {detectors: {}}}",
+            &[".outlierDetection.detectors ANYOF"],
+        );
+        check(
+            "{outlierDetection: {interval: 0s, maxEjectionPercent: 101, healthyPanicThreshold: 100.1, detectors: {totalFailures: {}}}}",
+            &[
+                ".outlierDetection.interval POS",
+                ".outlierDetection.maxEjectionPercent RANGE",
+                ".outlierDetection.healthyPanicThreshold FORMAT",
+            ],
+        );
+        check(
+            "{outlierDetection: {healthyPanicThreshold: '100.1', detectors: {gatewayFailures: {consecutive: 0}, \
+             successRate: {standardDeviationFactor: 'x'}, failurePercentage: {threshold: 101, minimumHosts: 0}}}}",
+            &[
+                ".outlierDetection.healthyPanicThreshold RANGE",
+                ".outlierDetection.detectors.gatewayFailures.consecutive POS",
+                ".outlierDetection.detectors.successRate.standardDeviationFactor FORMAT",
+                ".outlierDetection.detectors.failurePercentage.minimumHosts POS",
+                ".outlierDetection.detectors.failurePercentage.threshold RANGE",
+            ],
+        );
+    }
+}

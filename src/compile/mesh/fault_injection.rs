@@ -121,6 +121,7 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{accepts, refuses, refuses_below};
     use super::*;
 
     #[test]
@@ -138,5 +139,61 @@ mod tests {
         ] {
             assert_eq!(Rate::read(text), expected, "{text}");
         }
+    }
+
+    #[track_caller]
+    fn check(fault: &str, expected: &[&str]) {
+        let spec = format!("{{rules: [{{default: {{http: [{fault}]}}}}]}}");
+        refuses_below("spec.rules[0].default.http[0].", "MeshFaultInjection", &spec, expected);
+    }
+
+    #[test]
+    fn faults() {
+        check("{}", &[]);
+        check("{delay: {}}", &[]);
+        check("{abort: {}}", &["abort.httpStatus RANGE"]);
+        check(
+            "{abort: {httpStatus: 600, percentage: '100.1'}}",
+            &["abort.httpStatus RANGE", "abort.percentage RANGE"],
+        );
+        check(
+            "{delay: {value: -1s, percentage: x}}",
+            &["delay.value NEG", "delay.percentage FORMAT"],
+        );
+        check("{responseBandwidth: {}}", &["responseBandwidth.limit REQ"]);
+        check(
+            "{responseBandwidth: {limit: 1000}}",
+            &["responseBandwidth.limit FORMAT"],
+        );
+        accepts(
+            "MeshFaultInjection",
+            "{rules: [{matches: [{}], default: {http: [{responseBandwidth: {limit: kbps}}]}}]}",
+            &["spec.rules[0].default.http[0].responseBandwidth.limit SUSPICIOUS"],
+        );
+    }
+
+    #[test]
+    fn gateways_take_to_and_sidecars_take_from() {
+        let entry = "[{targetRef: {kind: Mesh}, default: {http: []}}]";
+        accepts("MeshFaultInjection", "{}", &[]);
+        accepts("MeshFaultInjection", &format!("{{to: {entry}}}"), &[]);
+        refuses("MeshFaultInjection", &format!("{{from: {entry}}}"), &["spec.from CTX"]);
+        let sidecars = "targetRef: {kind: Mesh, proxyTypes: [Sidecar]}";
+        refuses(
+            "MeshFaultInjection",
+            &format!("{{{sidecars}, to: {entry}}}"),
+            &["spec.to FORBID"],
+        );
+        refuses("MeshFaultInjection", &format!("{{{sidecars}, from: {entry}}}"), &[]);
+        refuses(
+            "MeshFaultInjection",
+            &format!("{{{sidecars}, from: {entry}, rules: [{{default: {{}}}}]}}"),
+            &["spec XOR"],
+        );
+        refuses(
+            "MeshFaultInjection",
+            &format!("{{targetRef: {{kind: Nothing}}, to: {entry}}}"),
+            &["spec.targetRef.kind KIND", "spec.to FORBID"],
+        );
     }
 }

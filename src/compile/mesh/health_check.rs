@@ -69,3 +69,57 @@ fn check_http(http: &Node<'_>, findings: &mut Findings) {
     }
     http.warn_of_unknown(findings);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses_below};
+
+    #[track_caller]
+    fn check(conf: &str, expected: &[&str]) {
+        let spec = format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}");
+        refuses_below("spec.to[0].default", "MeshHealthCheck", &spec, expected);
+    }
+
+    #[test]
+    fn a_protocol_is_needed() {
+        accepts("MeshHealthCheck", "{}", &[]);
+        check("{}", &[" ANYOF"]);
+        check("{tcp: {send: Zm9v}}", &[]);
+    }
+
+    #[test]
+    fn bounds() {
+        check(
+            "{grpc: {}, interval: 0s, healthyThreshold: 0, unhealthyThreshold: -1, intervalJitterPercent: 101, \
+             healthyPanicThreshold: 'x', eventLogPath: logs}",
+            &[
+                ".interval POS",
+                ".unhealthyThreshold POS",
+                ".healthyThreshold POS",
+                ".intervalJitterPercent RANGE",
+                ".healthyPanicThreshold FORMAT",
+                ".eventLogPath FORMAT",
+            ],
+        );
+        check(
+            "{http: {path: '', expectedStatuses: [99, 100, 599, 600]}}",
+            &[
+                ".http.path REQ",
+                ".http.expectedStatuses[0] RANGE",
+                ".http.expectedStatuses[3] RANGE",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_top_level_is_warned_of_first() {
+        accepts(
+            "MeshHealthCheck",
+            "{targetRef: {kind: MeshSubset}, to: [{targetRef: {kind: Mesh}, default: {tcp: {}, healthyPanicThreshold: 50}}]}",
+            &[
+                "spec.targetRef.kind REMOVED",
+                "spec.to[0].default.healthyPanicThreshold DEPRECATED",
+            ],
+        );
+    }
+}

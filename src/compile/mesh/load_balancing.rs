@@ -276,3 +276,152 @@ fn check_threshold(threshold: &Node<'_>, findings: &mut Findings) {
         findings.refuse(&percentage.path, Reason::Range, "outside (0,100]");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses, refuses_below};
+
+    const KIND: &str = "MeshLoadBalancingStrategy";
+
+    #[track_caller]
+    fn check(conf: &str, expected: &[&str]) {
+        let spec = format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}");
+        refuses_below("spec.to[0].default.", KIND, &spec, expected);
+    }
+
+    #[test]
+    fn hash_policies() {
+        accepts(KIND, "{to: [{targetRef: {kind: Mesh}}]}", &[]);
+        check(
+            "{hashPolicies: [{type: Header}, {type: SourceIP}, {type: Connection, connection: {}}]}",
+            &["hashPolicies[0].header REQ", "hashPolicies[1].connection REQ"],
+        );
+        check(
+            "{hashPolicies: [{type: Cookie, cookie: {name: c, path: x}}]}",
+            &["hashPolicies[0].cookie.path FORMAT"],
+        );
+        check(
+            "{hashPolicies: [], loadBalancer: {type: Random, ringHash: {hashPolicies: []}}}",
+            &["loadBalancer.ringHash.hashPolicies XOR"],
+        );
+        accepts(
+            KIND,
+            "{to: [{targetRef: {kind: Mesh}, default: {loadBalancer: {type: Maglev, maglev: {hashPolicies: [{type: SourceIP, connection: {}}]}}}}]}",
+            &[
+                "spec.to[0].default.loadBalancer.maglev.hashPolicies DEPRECATED",
+                "spec.to[0].default.loadBalancer.maglev.hashPolicies[0].type DEPRECATED",
+            ],
+        );
+    }
+
+    #[test]
+    fn balancers() {
+        let bias = |bias: &str| {
+            format!("{{loadBalancer: {{type: LeastRequest, leastRequest: {{activeRequestBias: {bias}}}}}}}")
+        };
+        check(&bias("'0.5'"), &[]);
+        check(&bias("0"), &[]);
+        check(&bias("-1"), &["loadBalancer.leastRequest.activeRequestBias POS"]);
+        check(&bias("x"), &["loadBalancer.leastRequest.activeRequestBias FORMAT"]);
+    }
+
+    #[test]
+    fn affinity() {
+        let tags = |tags: &str| format!("{{localityAwareness: {{localZone: {{affinityTags: [{tags}]}}}}}}");
+        check(&tags("{key: a}, {key: b}"), &[]);
+        check(
+            &tags("{key: '', weight: 0}"),
+            &[
+                "localityAwareness.localZone.affinityTags[0].key EMPTY",
+                "localityAwareness.localZone.affinityTags[0].weight POS",
+            ],
+        );
+        check(
+            &tags("{key: a, weight: 1}, {key: b}"),
+            &["localityAwareness.localZone.affinityTags CTX"],
+        );
+    }
+
+    #[test]
+    fn failover() {
+        let rule = |rule: &str| format!("{{localityAwareness: {{crossZone: {{failover: [{rule}]}}}}}}");
+        let below = "localityAwareness.crossZone.failover[0]";
+        let check_rule = |text: &str, expected: &[&str]| {
+            let expected: Vec<_> = expected.iter().map(|finding| format!("{below}{finding}")).collect();
+            check(&rule(text), &expected.iter().map(String::as_str).collect::<Vec<_>>());
+        };
+        check_rule("{to: {type: Any}}", &[]);
+        check_rule("{from: {}, to: {type: None}}", &[".from.zones EMPTY"]);
+        check_rule("{from: {zones: ['']}, to: {type: None}}", &[".from.zones[0] EMPTY"]);
+        check_rule("{to: {type: Any, zones: [a]}}", &[".to.zones CTX"]);
+        check_rule("{to: {type: AnyExcept}}", &[".to.zones EMPTY"]);
+        check_rule("{to: {type: All}}", &[".to.type ENUM"]);
+    }
+
+    #[test]
+    fn thresholds() {
+        for (share, class) in [("0", "POS"), ("101", "RANGE"), ("-1", "RANGE"), ("x", "FORMAT")] {
+            let conf = format!("{{localityAwareness: {{crossZone: {{failoverThreshold: {{percentage: {share}}}}}}}}}");
+            check(
+                &conf,
+                &[&format!(
+                    "localityAwareness.crossZone.failoverThreshold.percentage {class}"
+                )],
+            );
+        }
+        check(
+            "{localityAwareness: {crossZone: {failoverThreshold: {percentage: '99.9'}}}}",
+            &[],
+        );
+    }
+
+    #[test]
+    fn destinations_limit_the_conf() {
+        let spec = |reference: &str, conf: &str| format!("{{to: [{{targetRef: {reference}, default: {conf}}}]}}");
+        let cross = "{localityAwareness: {crossZone: {}}}";
+        refuses(
+            KIND,
+            &spec("{kind: MeshService, labels: {a: b}}", cross),
+            &["spec.to[0].default.localityAwareness.crossZone CTX"],
+        );
+        refuses(KIND, &spec("{kind: MeshService, name: a}", cross), &[]);
+        refuses(
+            KIND,
+            &spec(
+                "{kind: MeshHTTPRoute, name: a}",
+                "{loadBalancer: {type: Random}, localityAwareness: {}}",
+            ),
+            &[
+                "spec.to[0].default.loadBalancer CTX",
+                "spec.to[0].default.localityAwareness CTX",
+            ],
+        );
+        refuses(
+            KIND,
+            &spec(
+                "{kind: MeshTCPRoute, name: a}",
+                "{hashPolicies: [{type: Header, header: {name: a}}]}",
+            ),
+            &["spec.to[0].default.hashPolicies[0].type CTX"],
+        );
+        refuses(
+            KIND,
+            &spec("{kind: MeshExternalService, name: a}", "{}"),
+            &["spec.to[0].targetRef.kind KIND"],
+        );
+        let gateway = "targetRef: {kind: MeshGateway, name: edge}";
+        let to =
+            |conf: &str| format!("{{{gateway}, to: [{{targetRef: {{kind: MeshService, name: a}}, default: {conf}}}]}}");
+        refuses(
+            KIND,
+            &to("{loadBalancer: {type: Random}}"),
+            &["spec.to[0].targetRef.kind KIND"],
+        );
+        refuses(KIND, &to("{localityAwareness: {disabled: true}}"), &[]);
+        refuses(
+            KIND,
+            "{targetRef: {kind: Dataplane}, to: [{targetRef: {kind: MeshExternalService, name: a}}]}",
+            &["spec.to[0].targetRef.kind KIND", "spec.to[0].targetRef.kind CTX"],
+        );
+    }
+}

@@ -100,3 +100,55 @@ fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
     }
     body.warn_of_unknown(findings);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses_below};
+
+    #[track_caller]
+    fn check(conf: &str, expected: &[&str]) {
+        refuses_below("spec.default.", "MeshMetric", &format!("{{default: {conf}}}"), expected);
+    }
+
+    #[test]
+    fn ports() {
+        accepts("MeshMetric", "{}", &[]);
+        check(
+            "{applications: [{port: 1}, {port: 0}, {}]}",
+            &["applications[1].port RANGE", "applications[2].port RANGE"],
+        );
+        check(
+            "{backends: [{type: Prometheus, prometheus: {port: 65536}}]}",
+            &["backends[0].prometheus.port RANGE"],
+        );
+        check("{backends: [{type: Prometheus, prometheus: {}}]}", &[]);
+    }
+
+    #[test]
+    fn backends() {
+        check(
+            "{backends: [{type: Prometheus}, {type: OpenTelemetry}, {type: Influx}]}",
+            &[
+                "backends[0].prometheus REQ",
+                "backends[1].openTelemetry REQ",
+                "backends[2].type ENUM",
+            ],
+        );
+        check(
+            "{backends: [{type: OpenTelemetry, openTelemetry: {endpoint: collector}}]}",
+            &["backends[0].openTelemetry.endpoint FORMAT"],
+        );
+    }
+
+    #[test]
+    fn profiles() {
+        check(
+            "{sidecar: {profiles: {appendProfiles: [{name: Some}], include: [{type: Glob}], exclude: [{type: Regex, match: '('}]}}}",
+            &[
+                "sidecar.profiles.appendProfiles[0].name ENUM",
+                "sidecar.profiles.include[0].type ENUM",
+                "sidecar.profiles.exclude[0].match FORMAT",
+            ],
+        );
+    }
+}

@@ -111,3 +111,79 @@ fn check_domain(value: &Node<'_>, text: &str, findings: &mut Findings) {
         findings.refuse(&value.path, Reason::Format, message);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses_below};
+
+    #[track_caller]
+    fn check(matches: &str, expected: &[&str]) {
+        let spec = format!("{{default: {{appendMatch: [{matches}]}}}}");
+        refuses_below("spec.default.appendMatch", "MeshPassthrough", &spec, expected);
+    }
+
+    #[test]
+    fn values_fit_their_type() {
+        accepts("MeshPassthrough", "{}", &[]);
+        check(
+            "{type: IP, value: 10.0.0.1}, {type: IP, value: a.b}",
+            &["[1].value FORMAT"],
+        );
+        check(
+            "{type: CIDR, value: 10.0.0.0/8}, {type: CIDR, value: 10.0.0.0}",
+            &["[1].value FORMAT"],
+        );
+        check("{type: Name, value: x}", &["[0].type ENUM"]);
+        check("{type: IP, value: 10.0.0.1, protocol: udp}", &["[0].protocol ENUM"]);
+        check("{type: IP, value: 10.0.0.1, port: 65536}", &["[0].port RANGE"]);
+    }
+
+    #[test]
+    fn domains_need_a_protocol_that_names_them() {
+        check("{type: Domain, value: a.b}", &["[0].protocol CTX"]);
+        check(
+            "{type: Domain, value: a.b, protocol: mysql, port: 3306}",
+            &["[0].protocol CTX"],
+        );
+        check("{type: IP, value: 10.0.0.1, protocol: mysql}", &["[0].port REQ"]);
+        check("{type: Domain, value: '*.a.b', protocol: http}", &["[0].port CTX"]);
+        check("{type: Domain, value: '*.a.b', protocol: tls}", &[]);
+    }
+
+    #[test]
+    fn wildcards_are_whole_first_labels() {
+        let tls = |value: &str| format!("{{type: Domain, value: '{value}', protocol: tls}}");
+        for value in ["*", "*.com", "*.*.com", "a.b.", "_a.b"] {
+            check(&tls(value), &[]);
+        }
+        for value in ["*a.com", "a.*.com", "1.2.3.4", "", "a..b"] {
+            check(&tls(value), &["[0].value FORMAT"]);
+        }
+    }
+
+    #[test]
+    fn http_shares_no_port_with_others() {
+        let entries = |protocols: &[&str]| {
+            let entry = |(index, protocol): (usize, &&str)| {
+                format!("{{type: IP, value: 10.0.0.{index}, port: 80, protocol: {protocol}}}")
+            };
+            protocols.iter().enumerate().map(entry).collect::<Vec<_>>().join(", ")
+        };
+        check(&entries(&["http", "tcp", "http"]), &["[2].port CTX"]);
+        check(&entries(&["tcp", "http", "tls"]), &["[1].port CTX"]);
+        check(&entries(&["http", "http"]), &[]);
+        check(&entries(&["tcp", "tls"]), &[]);
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        check(
+            "{type: IP, value: 10.0.0.1}, {type: CIDR, value: 10.0.0.1}",
+            &["[1].value DUP", "[1].value FORMAT"],
+        );
+        check(
+            "{type: IP, value: 10.0.0.1, port: 1}, {type: IP, value: 10.0.0.1, port: 2}",
+            &[],
+        );
+    }
+}

@@ -3,12 +3,13 @@
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
 use crate::compile::modification::{self, Dialect};
-use crate::core::envoy::modification::Modification;
 use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::proxy_patch::ProxyPatch;
 use crate::core::problem::Reason;
 
-/// Compiles the content, leaving out modifications with findings.
-pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Vec<Modification> {
+/// Compiles the content; `None` if there are errors.
+pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Option<ProxyPatch> {
+    let before = findings.errors.len();
     let policy = Policy::read(PolicyKind::ProxyPatch, resource, findings);
     let conf = policy.spec.get("default").object(findings);
     let list = conf.get("appendModifications");
@@ -17,6 +18,6 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
         findings.refuse(&list.path, Reason::Empty, "may not be empty");
     }
     let modifications = modification::read_list(&list, Dialect::MeshProxyPatch, findings);
-    policy.finish(findings);
-    modifications
+    let target = policy.finish(findings)?;
+    (findings.errors.len() == before).then_some(ProxyPatch { target, modifications })
 }

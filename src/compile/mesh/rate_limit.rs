@@ -142,3 +142,83 @@ fn check_rate(rate: &Node<'_>, findings: &mut Findings) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses, refuses_below};
+
+    #[track_caller]
+    fn check(conf: &str, expected: &[&str]) {
+        let spec = format!("{{targetRef: {{kind: Dataplane}}, rules: [{{default: {conf}}}]}}");
+        refuses_below("spec.rules[0].default", "MeshRateLimit", &spec, expected);
+    }
+
+    #[test]
+    fn something_is_limited() {
+        accepts("MeshRateLimit", "{}", &[]);
+        check("{}", &[".local REQ"]);
+        check("{local: {}}", &[".local ANYOF"]);
+        check(
+            "{local: {http: {}, tcp: {}}}",
+            &[".local.http ANYOF", ".local.tcp ANYOF"],
+        );
+        check("{local: {http: {disabled: true}}}", &[]);
+    }
+
+    #[test]
+    fn rates() {
+        check(
+            "{local: {tcp: {connectionRate: {num: 0, interval: 50ms}}, http: {requestRate: {}}}}",
+            &[
+                ".local.http.requestRate.num POS",
+                ".local.http.requestRate.interval POS",
+                ".local.tcp.connectionRate.num POS",
+                ".local.tcp.connectionRate.interval POS",
+            ],
+        );
+        check("{local: {tcp: {connectionRate: {num: 1, interval: 51ms}}}}", &[]);
+        check(
+            "{local: {http: {onRateLimit: {status: 0}}}}",
+            &[".local.http.onRateLimit.status POS"],
+        );
+        accepts(
+            "MeshRateLimit",
+            "{to: [{targetRef: {kind: Mesh}, default: {local: {http: {onRateLimit: {status: 201}}}}}]}",
+            &["spec.to[0].default.local.http.onRateLimit.status DEPRECATED"],
+        );
+    }
+
+    #[test]
+    fn gateways_take_to_and_sidecars_take_the_rest() {
+        let conf = "default: {local: {http: {disabled: true}}}";
+        let (entry, rule) = (
+            format!("[{{targetRef: {{kind: Mesh}}, {conf}}}]"),
+            format!("[{{{conf}}}]"),
+        );
+        refuses("MeshRateLimit", &format!("{{rules: {rule}}}"), &["spec.rules FORBID"]);
+        refuses("MeshRateLimit", &format!("{{from: {entry}}}"), &["spec.from CTX"]);
+        refuses("MeshRateLimit", &format!("{{to: {entry}}}"), &[]);
+        let sidecars = "targetRef: {kind: MeshSubset, proxyTypes: [Sidecar]}";
+        refuses(
+            "MeshRateLimit",
+            &format!("{{{sidecars}, to: {entry}}}"),
+            &["spec.to FORBID"],
+        );
+        refuses("MeshRateLimit", &format!("{{{sidecars}, rules: {rule}}}"), &[]);
+        refuses(
+            "MeshRateLimit",
+            &format!("{{{sidecars}, rules: {rule}, from: {entry}}}"),
+            &["spec XOR"],
+        );
+    }
+
+    #[test]
+    fn callers_make_requests() {
+        refuses(
+            "MeshRateLimit",
+            "{targetRef: {kind: Dataplane}, rules: [{matches: [{spiffeID: {type: Exact, value: 'spiffe://a/b'}}], \
+             default: {local: {tcp: {disabled: true}}}}]}",
+            &["spec.rules[0].default.local.tcp CTX"],
+        );
+    }
+}

@@ -224,3 +224,93 @@ fn check_host_selection(list: &Node<'_>, findings: &mut Findings) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses, refuses_below};
+
+    #[track_caller]
+    fn check(conf: &str, expected: &[&str]) {
+        let spec = format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}");
+        refuses_below("spec.to[0].default", "MeshRetry", &spec, expected);
+    }
+
+    #[test]
+    fn sections_say_something() {
+        accepts("MeshRetry", "{}", &[]);
+        check("{}", &[" ANYOF"]);
+        check("{tcp: {}}", &[".tcp EMPTY"]);
+        check("{tcp: {maxConnectAttempt: 0}}", &[".tcp.maxConnectAttempt POS"]);
+        check("{tcp: {maxConnectAttempt: -1}}", &[".tcp.maxConnectAttempt FORMAT"]);
+        check("{http: {}, grpc: {}}", &[".http EMPTY", ".grpc EMPTY"]);
+        check("{http: {retryOn: []}, grpc: {retryOn: []}}", &[]);
+        check("{http: {hostSelection: []}}", &[]);
+        check("{grpc: {backOff: {}}}", &[".grpc.backOff EMPTY"]);
+    }
+
+    #[test]
+    fn conditions() {
+        check("{http: {retryOn: [5xx, GatewayError, HttpMethodGet, 503, '103']}}", &[]);
+        check(
+            "{http: {retryOn: [5XX, 499, get]}}",
+            &[
+                ".http.retryOn[0] ENUM",
+                ".http.retryOn[1] ENUM",
+                ".http.retryOn[2] ENUM",
+            ],
+        );
+        check(
+            "{grpc: {retryOn: [Canceled, Unavailable, 500]}}",
+            &[".grpc.retryOn[2] ENUM"],
+        );
+    }
+
+    #[test]
+    fn rate_limited_back_off() {
+        check(
+            "{http: {rateLimitedBackOff: {}}}",
+            &[".http.rateLimitedBackOff.resetHeaders REQ"],
+        );
+        check(
+            "{grpc: {rateLimitedBackOff: {maxInterval: 0s, resetHeaders: [{name: '', format: Seconds}]}}}",
+            &[
+                ".grpc.rateLimitedBackOff.maxInterval POS",
+                ".grpc.rateLimitedBackOff.resetHeaders[0].name REQ",
+            ],
+        );
+        check("{http: {perTryTimeout: -1s, backOff: {baseInterval: -1s}}}", &[]);
+    }
+
+    #[test]
+    fn host_selection() {
+        check(
+            "{http: {hostSelection: [{predicate: OmitHostsWithTags}, {predicate: OmitHostsWithTags, tags: {}}, \
+             {predicate: OmitPreviousPriorities}, {predicate: OmitPreviousPriorities, updateFrequency: 0}, {predicate: X}]}}",
+            &[
+                ".http.hostSelection[0].tags REQ",
+                ".http.hostSelection[3].predicate DUP",
+                ".http.hostSelection[3].updateFrequency POS",
+                ".http.hostSelection[4].predicate ENUM",
+            ],
+        );
+    }
+
+    #[test]
+    fn routes_take_their_own_protocol() {
+        let spec =
+            |kind: &str, conf: &str| format!("{{to: [{{targetRef: {{kind: {kind}, name: r}}, default: {conf}}}]}}");
+        let (tcp, http) = ("{tcp: {maxConnectAttempt: 1}}", "{http: {numRetries: 1}}");
+        refuses(
+            "MeshRetry",
+            &spec("MeshHTTPRoute", tcp),
+            &["spec.to[0].default.tcp CTX"],
+        );
+        refuses(
+            "MeshRetry",
+            &spec("MeshTCPRoute", http),
+            &["spec.to[0].default.http CTX"],
+        );
+        refuses("MeshRetry", &spec("MeshHTTPRoute", http), &[]);
+        refuses("MeshRetry", &spec("MeshTCPRoute", tcp), &[]);
+    }
+}

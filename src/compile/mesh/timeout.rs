@@ -195,3 +195,173 @@ fn refuse_all(conf: &Node<'_>, fields: &[&'static str], message: &str, findings:
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, document, refuses};
+    use crate::compile::mesh;
+    use crate::core::mesh::target_ref::{ResourceRef, TargetRef};
+    use crate::core::scalar::duration::Duration;
+
+    /// Wraps a conf in a policy for all outgoing traffic.
+    #[track_caller]
+    fn refuses_conf(conf: &str, expected: &[&str]) {
+        refuses(
+            "MeshTimeout",
+            &format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}"),
+            expected,
+        );
+    }
+
+    #[test]
+    fn bounds() {
+        refuses_conf("{connectionTimeout: 0s}", &["spec.to[0].default.connectionTimeout POS"]);
+        refuses_conf(
+            "{connectionTimeout: -1s}",
+            &["spec.to[0].default.connectionTimeout POS"],
+        );
+        refuses_conf(
+            "{connectionTimeout: .5s, idleTimeout: 0, http: {requestTimeout: 0s}}",
+            &[],
+        );
+        refuses_conf("{idleTimeout: -1s}", &["spec.to[0].default.idleTimeout NEG"]);
+        refuses_conf("{idleTimeout: 1d}", &["spec.to[0].default.idleTimeout FORMAT"]);
+        refuses_conf("{idleTimeout: 5}", &["spec.to[0].default.idleTimeout FORMAT"]);
+        refuses_conf(
+            "{http: {requestTimeout: -1s, maxStreamDuration: -1s, requestHeadersTimeout: -1s}}",
+            &[
+                "spec.to[0].default.http.requestTimeout NEG",
+                "spec.to[0].default.http.maxStreamDuration NEG",
+                "spec.to[0].default.http.requestHeadersTimeout NEG",
+            ],
+        );
+    }
+
+    #[test]
+    fn something_must_be_said() {
+        refuses("MeshTimeout", "{}", &["spec ANYOF"]);
+        refuses_conf("{}", &["spec.to[0].default ANYOF"]);
+        refuses_conf("{http: {}}", &["spec.to[0].default.http ANYOF"]);
+        refuses_conf(
+            "{http: {requestHeadersTimeout: 1s}}",
+            &["spec.to[0].default.http ANYOF"],
+        );
+        refuses("MeshTimeout", "{rules: [{}]}", &["spec.rules[0].default ANYOF"]);
+        refuses(
+            "MeshTimeout",
+            "{to: [{default: {idleTimeout: 1s}}]}",
+            &["spec.to[0].targetRef.kind REQ"],
+        );
+    }
+
+    #[test]
+    fn rules_stand_alone() {
+        let rules = "rules: [{default: {idleTimeout: 1s}}]";
+        let entry = "[{targetRef: {kind: Mesh}, default: {idleTimeout: 1s}}]";
+        accepts("MeshTimeout", &format!("{{{rules}}}"), &[]);
+        refuses("MeshTimeout", &format!("{{{rules}, to: {entry}}}"), &["spec XOR"]);
+        refuses("MeshTimeout", &format!("{{{rules}, from: {entry}}}"), &["spec XOR"]);
+        accepts(
+            "MeshTimeout",
+            &format!("{{to: {entry}, from: {entry}}}"),
+            &["spec.from REMOVED"],
+        );
+    }
+
+    #[test]
+    fn a_route_takes_what_belongs_to_requests() {
+        let all = "{connectionTimeout: 1s, idleTimeout: 1s, http: {requestTimeout: 1s, maxStreamDuration: 1s, \
+                   maxConnectionDuration: 1s}}";
+        let four = [
+            "spec.to[0].default.connectionTimeout CTX",
+            "spec.to[0].default.idleTimeout CTX",
+            "spec.to[0].default.http.maxStreamDuration CTX",
+            "spec.to[0].default.http.maxConnectionDuration CTX",
+        ];
+        let in_to = format!("{{to: [{{targetRef: {{kind: MeshHTTPRoute, labels: {{a: b}}}}, default: {all}}}]}}");
+        refuses("MeshTimeout", &in_to, &four);
+        let at_top = format!(
+            "{{targetRef: {{kind: MeshHTTPRoute, labels: {{a: b}}}}, to: [{{targetRef: {{kind: Mesh}}, default: {all}}}]}}"
+        );
+        refuses("MeshTimeout", &at_top, &four);
+        let tcp = format!("{{to: [{{targetRef: {{kind: MeshTCPRoute, labels: {{a: b}}}}, default: {all}}}]}}");
+        refuses("MeshTimeout", &tcp, &["spec.to[0].default.http CTX"]);
+    }
+
+    #[test]
+    fn a_caller_takes_what_belongs_to_requests() {
+        let rule = |conf: &str, id: &str| format!("{{rules: [{{matches: [{{{id}}}], default: {conf}}}]}}");
+        let id = "spiffeID: {type: Prefix, value: 'spiffe://default'}";
+        accepts(
+            "MeshTimeout",
+            &rule("{http: {requestTimeout: 1s, streamIdleTimeout: 1s}}", id),
+            &[],
+        );
+        refuses(
+            "MeshTimeout",
+            &rule(
+                "{connectionTimeout: 1s, idleTimeout: 0s, http: {requestHeadersTimeout: 1s, requestTimeout: 1s}}",
+                id,
+            ),
+            &[
+                "spec.rules[0].default.connectionTimeout CTX",
+                "spec.rules[0].default.idleTimeout CTX",
+                "spec.rules[0].default.http.requestHeadersTimeout CTX",
+            ],
+        );
+        accepts(
+            "MeshTimeout",
+            &rule("{idleTimeout: 1s}", "sni: {type: Exact, value: backend.mesh}"),
+            &[],
+        );
+        refuses(
+            "MeshTimeout",
+            &rule("{http: {requestTimeout: 1s}}", "spiffeID: {type: Regex, value: x}"),
+            &[
+                "spec.rules[0].matches[0].spiffeID.type ENUM",
+                "spec.rules[0].matches[0].spiffeID FORMAT",
+            ],
+        );
+        refuses(
+            "MeshTimeout",
+            &rule("{idleTimeout: 1s}", ""),
+            &["spec.rules[0].matches[0] ANYOF"],
+        );
+    }
+
+    #[test]
+    fn from_needs_inbound_traffic() {
+        let from = "from: [{targetRef: {kind: Mesh}, default: {}}]";
+        refuses(
+            "MeshTimeout",
+            &format!("{{targetRef: {{kind: MeshGateway, name: edge}}, {from}}}"),
+            &["spec.from FORBID"],
+        );
+    }
+
+    #[test]
+    fn the_engine_gets_durations() {
+        let spec = "{to: [{targetRef: {kind: MeshService, name: backend, sectionName: http}, default: \
+                    {connectionTimeout: 1500ms, http: {requestTimeout: 2s}}}]}";
+        let (policy, _) = mesh::timeout(&document("MeshTimeout", spec));
+        let policy = policy.expect("nothing is wrong");
+        assert_eq!(policy.target, TargetRef::WHOLE_MESH);
+        let [(target, timeouts)] = policy.to.as_slice() else {
+            panic!("one entry")
+        };
+        let service = ResourceRef::Named {
+            name: "backend".to_owned(),
+            namespace: None,
+        };
+        assert_eq!(
+            *target,
+            TargetRef::MeshService {
+                service,
+                section: Some("http".to_owned())
+            }
+        );
+        assert_eq!(timeouts.connection, Some(Duration::from_nanos(1_500_000_000)));
+        assert_eq!(timeouts.http.request, Duration::from_secs(2));
+        assert_eq!(timeouts.idle, None);
+    }
+}

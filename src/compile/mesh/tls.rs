@@ -83,3 +83,53 @@ fn check_version(version: &Node<'_>, findings: &mut Findings) {
         findings.refuse(&min.path, Reason::Context, "only valid when it is not above max");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses, refuses_below};
+
+    #[track_caller]
+    fn check(conf: &str, expected: &[&str]) {
+        refuses_below(
+            "spec.rules[0].default",
+            "MeshTLS",
+            &format!("{{rules: [{{default: {conf}}}]}}"),
+            expected,
+        );
+    }
+
+    #[test]
+    fn values_are_known() {
+        accepts("MeshTLS", "{rules: [{}]}", &[]);
+        check("{mode: strict}", &[".mode ENUM"]);
+        check(
+            "{tlsCiphers: [ECDHE-RSA-AES128-GCM-SHA256, A, B]}",
+            &[".tlsCiphers ENUM"],
+        );
+        check("{tlsVersion: {min: TLS12, max: TLS15}}", &[".tlsVersion.max ENUM"]);
+    }
+
+    #[test]
+    fn versions_are_in_order() {
+        check("{tlsVersion: {min: TLS13, max: TLS12}}", &[".tlsVersion.min CTX"]);
+        check("{tlsVersion: {min: TLS12, max: TLS12}}", &[]);
+        check("{tlsVersion: {min: TLS13, max: TLSAuto}}", &[]);
+    }
+
+    #[test]
+    fn versions_and_ciphers_are_of_the_whole_mesh() {
+        refuses(
+            "MeshTLS",
+            "{targetRef: {kind: Dataplane}, rules: [{default: {mode: Strict, tlsCiphers: [x], tlsVersion: {min: y}}}]}",
+            &[
+                "spec.rules[0].default.tlsCiphers CTX",
+                "spec.rules[0].default.tlsVersion CTX",
+            ],
+        );
+        refuses(
+            "MeshTLS",
+            "{from: [{targetRef: {kind: Mesh}}], rules: [{}]}",
+            &["spec XOR"],
+        );
+    }
+}

@@ -120,3 +120,56 @@ fn check_tag(tag: &Node<'_>, findings: &mut Findings) {
     header.get("default").text(findings);
     header.warn_of_unknown(findings);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses};
+
+    #[test]
+    fn one_backend() {
+        refuses("MeshTrace", "{}", &["spec.default.backends REQ"]);
+        accepts("MeshTrace", "{default: {backends: []}}", &[]);
+        refuses(
+            "MeshTrace",
+            "{default: {backends: [{type: Zipkin}, {type: Datadog, datadog: {url: 'http://dd:1'}}]}}",
+            &["spec.default.backends XOR", "spec.default.backends[0].zipkin REQ"],
+        );
+    }
+
+    #[test]
+    fn urls() {
+        let zipkin = |url: &str| format!("{{default: {{backends: [{{type: Zipkin, zipkin: {{url: '{url}'}}}}]}}}}");
+        refuses("MeshTrace", &zipkin(""), &["spec.default.backends[0].zipkin.url EMPTY"]);
+        refuses(
+            "MeshTrace",
+            &zipkin("zipkin"),
+            &["spec.default.backends[0].zipkin.url FORMAT"],
+        );
+        accepts("MeshTrace", &zipkin("http://zipkin:9411/api/v2/spans"), &[]);
+        refuses(
+            "MeshTrace",
+            "{default: {backends: [{type: Datadog, datadog: {url: 'https://dd/x'}}]}}",
+            &[
+                "spec.default.backends[0].datadog.url FORMAT",
+                "spec.default.backends[0].datadog.url REQ",
+                "spec.default.backends[0].datadog.url FORBID",
+            ],
+        );
+    }
+
+    #[test]
+    fn tags_and_sampling() {
+        refuses(
+            "MeshTrace",
+            "{default: {backends: [], tags: [{literal: x}, {name: a}, {name: b, literal: x, header: {name: y}}], \
+             sampling: {client: 101, random: 'x', overall: '99.9'}}}",
+            &[
+                "spec.default.tags[0].name EMPTY",
+                "spec.default.tags[1] XOR",
+                "spec.default.tags[2] XOR",
+                "spec.default.sampling.client RANGE",
+                "spec.default.sampling.random FORMAT",
+            ],
+        );
+    }
+}

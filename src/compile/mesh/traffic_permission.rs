@@ -51,3 +51,50 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     });
     policy.finish(findings);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses};
+
+    const KIND: &str = "MeshTrafficPermission";
+
+    #[test]
+    fn from_or_rules() {
+        refuses(KIND, "{}", &["spec ANYOF"]);
+        refuses(
+            KIND,
+            "{from: [{targetRef: {kind: Mesh}, default: {}}]}",
+            &["spec.from[0].default.action REQ"],
+        );
+        refuses(
+            KIND,
+            "{from: [{targetRef: {kind: Mesh}, default: {action: Allow}}], rules: [{default: {}}]}",
+            &["spec XOR", "spec.rules[0] ANYOF"],
+        );
+        accepts(
+            KIND,
+            "{from: [{targetRef: {kind: MeshService, name: web}, default: {action: Deny}}]}",
+            &["spec.from REMOVED", "spec.from[0].targetRef.kind DEPRECATED"],
+        );
+    }
+
+    #[test]
+    fn callers() {
+        accepts(
+            KIND,
+            "{rules: [{default: {allow: [{}], deny: [{sni: {type: Exact, value: a.b}}]}}]}",
+            &[],
+        );
+        refuses(
+            KIND,
+            "{rules: [{default: {allow: [{spiffeID: {type: Exact, value: x}}], deny: [{sni: {value: A}}, {sni: {type: Prefix}}]}}]}",
+            &[
+                "spec.rules[0].default.allow[0].spiffeID FORMAT",
+                "spec.rules[0].default.deny[0].sni.type REQ",
+                "spec.rules[0].default.deny[0].sni.value FORMAT",
+                "spec.rules[0].default.deny[1].sni.type ENUM",
+                "spec.rules[0].default.deny[1].sni.value REQ",
+            ],
+        );
+    }
+}
