@@ -632,3 +632,230 @@ fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Finding
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::problem::FieldPath;
+    use crate::core::yaml;
+
+    #[track_caller]
+    fn read_at(reference: &str, place: &Place) -> (Option<TargetRef>, Vec<String>) {
+        let value = yaml::read_value(reference).expect("a test writes YAML");
+        let mut findings = Findings::default();
+        let node = Node::new(Some(&value), FieldPath::root().field("ref"));
+        let read = read(&node, place, &mut findings);
+        let errors = findings
+            .errors
+            .iter()
+            .map(|problem| format!("{} {}", problem.field, problem.reason.as_str()));
+        (read.target, errors.collect())
+    }
+
+    /// At a place that takes every kind, and nothing special.
+    #[track_caller]
+    fn check(reference: &str, expected: &[&str]) {
+        let (target, errors) = read_at(reference, &Place::of(&TargetKind::ALL));
+        assert_eq!(errors, expected, "{reference}");
+        assert_eq!(target.is_some(), expected.is_empty(), "{reference}");
+    }
+
+    #[test]
+    fn every_policy_and_every_kind_has_its_row() {
+        for policy in PolicyKind::ALL {
+            assert_eq!(
+                PLACES.iter().filter(|places| places.policy == policy).count(),
+                1,
+                "{policy:?}"
+            );
+        }
+        for kind in TargetKind::ALL {
+            assert_eq!(
+                FIELDS.iter().filter(|fields| fields.kind == kind).count(),
+                1,
+                "{kind:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn fields_of_each_kind() {
+        let all =
+            "name: x, namespace: ns, labels: {a: b}, tags: {a: b}, mesh: m, sectionName: s, proxyTypes: [Sidecar]";
+        for (kind, expected) in [
+            (
+                "Mesh",
+                "name CTX, mesh FORBID, tags FORBID, labels FORBID, namespace FORBID, sectionName FORBID",
+            ),
+            (
+                "MeshSubset",
+                "name FORBID, mesh FORBID, namespace FORBID, sectionName FORBID",
+            ),
+            (
+                "Dataplane",
+                "mesh FORBID, tags FORBID, sectionName CTX, proxyTypes FORBID, labels NAMEORLABELS",
+            ),
+            (
+                "MeshService",
+                "mesh FORBID, tags FORBID, proxyTypes FORBID, labels NAMEORLABELS",
+            ),
+            (
+                "MeshMultiZoneService",
+                "mesh FORBID, tags FORBID, proxyTypes FORBID, labels NAMEORLABELS",
+            ),
+            (
+                "MeshExternalService",
+                "mesh FORBID, tags FORBID, sectionName FORBID, proxyTypes FORBID, labels NAMEORLABELS",
+            ),
+            (
+                "MeshHTTPRoute",
+                "mesh FORBID, tags FORBID, sectionName FORBID, proxyTypes FORBID, labels NAMEORLABELS",
+            ),
+            (
+                "MeshTCPRoute",
+                "mesh FORBID, tags FORBID, sectionName FORBID, proxyTypes FORBID, labels NAMEORLABELS",
+            ),
+            (
+                "MeshServiceSubset",
+                "mesh FORBID, labels FORBID, namespace FORBID, sectionName FORBID, proxyTypes FORBID",
+            ),
+            (
+                "MeshGateway",
+                "mesh FORBID, tags FORBID, labels FORBID, namespace FORBID, sectionName FORBID, proxyTypes FORBID",
+            ),
+        ] {
+            let expected: Vec<_> = expected.split(", ").map(|finding| format!("ref.{finding}")).collect();
+            check(
+                &format!("{{kind: {kind}, {all}}}"),
+                &expected.iter().map(String::as_str).collect::<Vec<_>>(),
+            );
+        }
+    }
+
+    #[test]
+    fn empty_fields_are_unset() {
+        let empty = "namespace: '', labels: {}, tags: {}, mesh: '', sectionName: ''";
+        check(&format!("{{kind: Mesh, name: '', {empty}}}"), &[]);
+        check(&format!("{{kind: MeshService, name: a, {empty}, proxyTypes: []}}"), &[]);
+        check("{kind: Mesh, proxyTypes: []}", &["ref.proxyTypes EMPTY"]);
+        check("{kind: ''}", &["ref.kind REQ"]);
+    }
+
+    #[test]
+    fn name_or_labels() {
+        for kind in [
+            "MeshService",
+            "MeshExternalService",
+            "MeshMultiZoneService",
+            "MeshHTTPRoute",
+            "MeshTCPRoute",
+        ] {
+            check(&format!("{{kind: {kind}}}"), &["ref NAMEORLABELS"]);
+            check(&format!("{{kind: {kind}, namespace: ns}}"), &["ref NAMEORLABELS"]);
+            check(
+                &format!("{{kind: {kind}, namespace: ns, labels: {{a: b}}}}"),
+                &["ref.labels NAMEORLABELS"],
+            );
+            check(&format!("{{kind: {kind}, labels: {{a: b}}}}"), &[]);
+            check(&format!("{{kind: {kind}, name: A}}"), &["ref.name FORMAT"]);
+        }
+        check("{kind: Dataplane}", &[]);
+        check("{kind: Dataplane, name: 'Any Thing'}", &[]);
+        check(
+            "{kind: Dataplane, namespace: ns, labels: {a: b}}",
+            &["ref.labels NAMEORLABELS"],
+        );
+        check("{kind: MeshServiceSubset}", &["ref.name REQ"]);
+        check("{kind: MeshGateway, name: '*'}", &["ref.name FORMAT"]);
+    }
+
+    #[test]
+    fn tag_values() {
+        check(
+            "{kind: MeshSubset, tags: {'': x, 'b*': y, c: '', d: a/b, e: '*', f: 'x:1_2-3.4'}}",
+            &[
+                "ref.tags EMPTY",
+                "ref.tags[\"b*\"] FORMAT",
+                "ref.tags[\"c\"] EMPTY",
+                "ref.tags[\"d\"] FORMAT",
+                "ref.tags[\"e\"] FORMAT",
+            ],
+        );
+        check(
+            "{kind: MeshServiceSubset, name: a, tags: {d: a/b, e: '*', f: '**'}}",
+            &["ref.tags[\"f\"] FORMAT"],
+        );
+    }
+
+    #[test]
+    fn places_differ() {
+        let listeners = Place {
+            listener_tags: true,
+            ..Place::of(&TargetKind::ALL)
+        };
+        let inbound = Place {
+            inbound: true,
+            ..Place::of(&TargetKind::ALL)
+        };
+        assert_eq!(
+            read_at("{kind: MeshGateway, name: a, tags: {port: http/1}}", &listeners).1,
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            read_at("{kind: Dataplane, sectionName: http}", &inbound).1,
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            read_at("{kind: MeshService, name: a}", &Place::of(MESH)).1,
+            ["ref.kind KIND"]
+        );
+        assert_eq!(read_at("{kind: Anything}", &Place::of(MESH)).1, ["ref.kind KIND"]);
+    }
+
+    #[test]
+    fn roles_limit_the_top_level() {
+        let kinds = |policy, role| Places::of(policy).top(role, false).kinds;
+        assert!(kinds(PolicyKind::Timeout, Role::System).contains(&MeshHttpRoute));
+        for role in [Role::Producer, Role::Consumer, Role::WorkloadOwner] {
+            assert!(!kinds(PolicyKind::Timeout, role).contains(&MeshHttpRoute));
+            assert!(!kinds(PolicyKind::Timeout, role).contains(&MeshGateway));
+            assert!(kinds(PolicyKind::Timeout, role).contains(&MeshService));
+            assert!(kinds(PolicyKind::HealthCheck, role).contains(&MeshGateway));
+        }
+        for policy in PolicyKind::ALL {
+            assert!(!kinds(policy, Role::System).contains(&MeshTcpRoute), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn the_top_level_limits_to() {
+        let kinds = |policy, top| Places::of(policy).to(Some(top)).kinds;
+        assert_eq!(*kinds(PolicyKind::HttpRoute, MeshGateway), [Mesh]);
+        assert_eq!(*kinds(PolicyKind::HttpRoute, Mesh), *SERVICES);
+        assert_eq!(*kinds(PolicyKind::Timeout, MeshHttpRoute), [Mesh, MeshExternalService]);
+        for policy in PolicyKind::ALL {
+            let to = kinds(policy, Mesh);
+            assert_eq!(to.contains(&MeshTcpRoute), to.contains(&MeshHttpRoute), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn dataplanes() {
+        let proxies = |reference: &str| match read_at(reference, &Place::of(&TargetKind::ALL)).0 {
+            Some(TargetRef::Dataplane { proxies, .. }) => proxies,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(proxies("{kind: Dataplane}"), DataplaneRef::Every);
+        assert_eq!(proxies("{kind: Dataplane, namespace: ns}"), DataplaneRef::Nobody);
+        let named = ResourceRef::Named {
+            name: "a".to_owned(),
+            namespace: Some("ns".to_owned()),
+        };
+        assert_eq!(
+            proxies("{kind: Dataplane, name: a, namespace: ns}"),
+            DataplaneRef::Some(named)
+        );
+        let everything = ResourceRef::Labelled(Pairs::new());
+        assert_eq!(proxies("{kind: Dataplane, labels: {}}"), DataplaneRef::Some(everything));
+    }
+}

@@ -2,3 +2,5 @@
 
 mod admission;
 mod conformance;
+mod laws;
+mod seeds;

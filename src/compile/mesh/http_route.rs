@@ -94,3 +94,142 @@ fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings)
         backends,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, document, refuses};
+    use crate::compile::mesh;
+    use crate::core::mesh::http_route::{Match, Method, PathMatch, Rule};
+
+    fn rules(spec: &str) -> Vec<Rule> {
+        let (route, findings) = mesh::http_route(&document("MeshHTTPRoute", spec));
+        route
+            .unwrap_or_else(|| panic!("{spec}: {:?}", findings.errors))
+            .to
+            .remove(0)
+            .rules
+    }
+
+    fn with_rules(rules: &str) -> String {
+        format!("{{to: [{{targetRef: {{kind: MeshService, labels: {{a: b}}}}, rules: {rules}}}]}}")
+    }
+
+    #[test]
+    fn nothing_but_a_destination_is_needed() {
+        accepts("MeshHTTPRoute", "{}", &[]);
+        accepts(
+            "MeshHTTPRoute",
+            "{to: [{targetRef: {kind: MeshService, labels: {a: b}}}]}",
+            &[],
+        );
+        accepts("MeshHTTPRoute", &with_rules("[{default: {backendRefs: []}}]"), &[]);
+    }
+
+    #[test]
+    fn gateways_have_no_destination_of_their_own() {
+        let gateway = |to: &str| {
+            format!("{{targetRef: {{kind: MeshGateway, name: edge}}, to: [{{targetRef: {{kind: Mesh}}, {to}}}]}}")
+        };
+        refuses(
+            "MeshHTTPRoute",
+            &gateway("rules: [{}]"),
+            &["spec.to[0].rules[0].default.backendRefs EMPTY"],
+        );
+        let redirect = "rules: [{default: {filters: [{type: RequestRedirect, requestRedirect: {port: 443}}]}}]";
+        refuses("MeshHTTPRoute", &gateway(redirect), &[]);
+        refuses("MeshHTTPRoute", &gateway("hostnames: [a.b], rules: []"), &[]);
+        refuses(
+            "MeshHTTPRoute",
+            "{to: [{targetRef: {kind: MeshService, name: a}, hostnames: [a.b]}]}",
+            &["spec.to[0].hostnames FORBID"],
+        );
+    }
+
+    #[test]
+    fn the_unresolved_backend_passes() {
+        let rule = |name: &str| {
+            with_rules(&format!(
+                "[{{default: {{backendRefs: [{{kind: MeshService, name: {name}}}]}}}}]"
+            ))
+        };
+        refuses("MeshHTTPRoute", &rule("kuma.io/unresolved-backend"), &[]);
+        refuses(
+            "MeshHTTPRoute",
+            &rule("kuma.io/other"),
+            &["spec.to[0].rules[0].default.backendRefs[0].name FORMAT"],
+        );
+    }
+
+    #[test]
+    fn both_forms_give_the_same_rules() {
+        let canonical = rules(&with_rules(
+            "[{matches: [{path: {type: PathPrefix, value: /v1}, method: GET}, {path: {type: PathPrefix, value: /v1}, method: POST}], \
+             default: {filters: [{type: RequestHeaderModifier, requestHeaderModifier: {remove: [x]}}], \
+             backendRefs: [{kind: MeshServiceSubset, name: b, tags: {version: v1}}]}}]",
+        ));
+        let older = rules(
+            "{to: [{targetRef: {kind: MeshService, labels: {a: b}}, default: {rules: [{matches: {path: {prefix: /v1}, \
+             methods: [GET, POST]}, filters: [{requestHeader: {remove: [x]}}], \
+             backendRefs: [{kind: MeshService, name: b, tags: {version: v1}}]}]}}]}",
+        );
+        assert_eq!(canonical, older);
+        let prefix = Some(PathMatch::Prefix("/v1".to_owned()));
+        let expected = [Method::Get, Method::Post].map(|method| Match {
+            path: prefix.clone(),
+            method: Some(method),
+            ..Match::default()
+        });
+        assert_eq!(canonical[0].matches, expected);
+    }
+
+    #[test]
+    fn older_forms_are_warned_of() {
+        accepts(
+            "MeshHTTPRoute",
+            "{to: [{targetRef: {kind: MeshService, labels: {a: b}}, default: {rules: [{matches: {path: {prefix: /}}, \
+             filters: [{responseHeader: {remove: [x]}}]}]}}]}",
+            &[
+                "spec.to[0].default.rules DEPRECATED",
+                "spec.to[0].default.rules[0].matches DEPRECATED",
+                "spec.to[0].default.rules[0].matches.path.prefix DEPRECATED",
+                "spec.to[0].default.rules[0].filters DEPRECATED",
+                "spec.to[0].default.rules[0].filters[0].responseHeader DEPRECATED",
+                "spec.to[0].default.rules[0].filters[0].type DEPRECATED",
+            ],
+        );
+    }
+
+    #[test]
+    fn one_form_at_a_time() {
+        refuses(
+            "MeshHTTPRoute",
+            "{to: [{targetRef: {kind: MeshService, name: a}, rules: [], default: {rules: []}}]}",
+            &["spec.to[0] XOR"],
+        );
+        refuses(
+            "MeshHTTPRoute",
+            &with_rules("[{filters: [], default: {filters: []}}]"),
+            &["spec.to[0].rules[0] XOR"],
+        );
+        refuses(
+            "MeshHTTPRoute",
+            &with_rules("[{filters: [], default: {backendRefs: []}}]"),
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_rule_without_matches_matches_everything() {
+        for rule in [
+            "{}",
+            "{matches: []}",
+            "{matches: [{path: {type: PathPrefix, value: /}}]}",
+        ] {
+            assert_eq!(
+                rules(&with_rules(&format!("[{rule}]")))[0].matches,
+                [Match::everything()],
+                "{rule}"
+            );
+        }
+    }
+}

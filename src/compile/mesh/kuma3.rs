@@ -101,3 +101,69 @@ fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
 fn elements<'v>(list: &Node<'v>) -> Vec<Node<'v>> {
     list.list(&mut Findings::default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::accepts;
+
+    #[test]
+    fn labels_go_through_unchanged() {
+        accepts(
+            "MeshTimeout",
+            "{targetRef: {kind: Dataplane, labels: {app: web}}, to: [{targetRef: {kind: MeshService, \
+             labels: {kuma.io/display-name: backend}}, default: {idleTimeout: 1s}}]}",
+            &[],
+        );
+    }
+
+    #[test]
+    fn each_field_that_goes_is_named() {
+        let to = "to: [{targetRef: {kind: MeshService, name: a, namespace: ns, sectionName: s}, default: {idleTimeout: 1s}}]";
+        accepts(
+            "MeshTimeout",
+            &format!("{{{to}}}"),
+            &[
+                "spec.to[0].targetRef.name REMOVED",
+                "spec.to[0].targetRef.namespace REMOVED",
+            ],
+        );
+        accepts(
+            "MeshTimeout",
+            "{targetRef: {kind: Mesh, proxyTypes: [Gateway]}, rules: [{default: {idleTimeout: 1s}}]}",
+            &["spec.targetRef.proxyTypes REMOVED"],
+        );
+    }
+
+    #[test]
+    fn a_reference_that_goes_as_a_whole_is_named_once() {
+        let rules = "rules: [{default: {idleTimeout: 1s}}]";
+        for top in [
+            "{kind: MeshSubset, tags: {a: b}}",
+            "{kind: MeshServiceSubset, name: a}",
+            "{kind: MeshGateway, name: a}",
+        ] {
+            accepts(
+                "MeshTimeout",
+                &format!("{{targetRef: {top}, {rules}}}"),
+                &["spec.targetRef.kind REMOVED"],
+            );
+        }
+    }
+
+    #[test]
+    fn routes() {
+        accepts(
+            "MeshHTTPRoute",
+            "{targetRef: {kind: MeshGateway, name: edge}, to: [{targetRef: {kind: Mesh}, hostnames: [a.b], rules: [{default: \
+             {filters: [{type: URLRewrite, urlRewrite: {hostToBackendHostname: true}}], \
+             backendRefs: [{kind: MeshServiceSubset, name: b, tags: {v: '1'}}]}}]}]}",
+            &[
+                "spec.targetRef.kind REMOVED",
+                "spec.to[0].hostnames REMOVED",
+                "spec.to[0].rules[0].default.backendRefs[0].name REMOVED",
+                "spec.to[0].rules[0].default.backendRefs[0].tags REMOVED",
+                "spec.to[0].rules[0].default.filters[0].urlRewrite.hostToBackendHostname REMOVED",
+            ],
+        );
+    }
+}

@@ -41,3 +41,64 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
     let target = policy.finish(findings)?;
     (findings.errors.len() == before).then_some(TcpRoute { target, to })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, document, refuses, refuses_below};
+    use crate::compile::mesh;
+    use crate::core::mesh::backend::BackendRef;
+    use crate::core::mesh::target_ref::{ResourceRef, TargetRef};
+
+    const TO: &str = "targetRef: {kind: MeshService, labels: {a: b}}";
+
+    #[test]
+    fn backends_are_needed() {
+        accepts("MeshTCPRoute", "{}", &[]);
+        accepts("MeshTCPRoute", &format!("{{to: [{{{TO}, rules: []}}]}}"), &[]);
+        for rule in ["{}", "{default: {}}", "{default: {backendRefs: []}}"] {
+            refuses(
+                "MeshTCPRoute",
+                &format!("{{to: [{{{TO}, rules: [{rule}]}}]}}"),
+                &["spec.to[0].rules[0].default.backendRefs REQ"],
+            );
+        }
+    }
+
+    #[test]
+    fn backends() {
+        let check = |backend: &str, expected: &[&str]| {
+            let spec = format!("{{to: [{{{TO}, rules: [{{default: {{backendRefs: [{backend}]}}}}]}}]}}");
+            refuses_below(
+                "spec.to[0].rules[0].default.backendRefs[0]",
+                "MeshTCPRoute",
+                &spec,
+                expected,
+            );
+        };
+        check("{kind: MeshService, name: a, weight: 0, port: 70000}", &[]);
+        check("{kind: MeshMultiZoneService, name: a}", &[".port REQ"]);
+        check("{kind: MeshServiceSubset, tags: {v: '1'}}", &[".name REQ"]);
+        check("{kind: Mesh}", &[".kind KIND"]);
+        check(
+            "{kind: MeshService, name: kuma.io/unresolved-backend}",
+            &[".name FORMAT"],
+        );
+        check("{kind: MeshService, name: a, weight: -1}", &[".weight FORMAT"]);
+    }
+
+    #[test]
+    fn the_engine_gets_weights() {
+        let spec = format!(
+            "{{to: [{{{TO}, rules: [{{default: {{backendRefs: [{{kind: MeshExternalService, labels: {{c: d}}}}]}}}}]}}]}}"
+        );
+        let (route, _) = mesh::tcp_route(&document("MeshTCPRoute", &spec));
+        let labels = [("c".to_owned(), "d".to_owned())].into();
+        let target = TargetRef::MeshExternalService(ResourceRef::Labelled(labels));
+        let expected = BackendRef {
+            target,
+            weight: 1,
+            port: None,
+        };
+        assert_eq!(route.expect("nothing is wrong").to[0].backends, [expected]);
+    }
+}

@@ -317,3 +317,140 @@ fn read_mirror(body: &Node<'_>, findings: &mut Findings) -> Option<Mirror> {
     let percentage = percentage.text(findings).map(|text| text.into_owned());
     (findings.errors.len() == before).then_some(Mirror { target, percentage })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::compile::mesh::testing::{refuses, refuses_below};
+
+    fn spec(path: &str, filters: &str) -> String {
+        let rule = format!("{{matches: [{{path: {{type: {path}, value: /a}}}}], default: {{filters: [{filters}]}}}}");
+        format!("{{to: [{{targetRef: {{kind: MeshService, labels: {{a: b}}}}, rules: [{rule}]}}]}}")
+    }
+
+    #[track_caller]
+    fn check(filters: &str, expected: &[&str]) {
+        refuses_below(
+            "spec.to[0].rules[0].default.filters",
+            "MeshHTTPRoute",
+            &spec("PathPrefix", filters),
+            expected,
+        );
+    }
+
+    #[test]
+    fn a_type_needs_its_body() {
+        check("{type: RequestRedirect}", &["[0].requestRedirect REQ"]);
+        check("{type: URLRewrite, requestRedirect: {}}", &["[0].urlRewrite REQ"]);
+        check("{type: ExtensionRef, extensionRef: {name: x}}", &["[0].type ENUM"]);
+        check("{}", &["[0] XOR"]);
+        check("{requestRedirect: {}, urlRewrite: {}}", &["[0] XOR"]);
+        check(
+            "{requestHeader: {remove: [a]}, requestHeaderModifier: {remove: [a]}}",
+            &["[0] XOR"],
+        );
+    }
+
+    #[test]
+    fn headers_are_named_once() {
+        let modifier = |body: &str| format!("{{type: RequestHeaderModifier, requestHeaderModifier: {body}}}");
+        check(&modifier("{}"), &["[0].requestHeaderModifier ANYOF"]);
+        check(&modifier("{set: []}"), &[]);
+        check(
+            &modifier("{set: [{name: a}, {name: A}], add: [{name: b}], remove: [c]}"),
+            &[],
+        );
+        check(
+            &modifier("{set: [{name: a}], add: [{name: a}, {name: b}], remove: [b, a]}"),
+            &[
+                "[0].requestHeaderModifier.add[0].name DUP",
+                "[0].requestHeaderModifier.remove[0].name DUP",
+                "[0].requestHeaderModifier.remove[1].name DUP",
+            ],
+        );
+    }
+
+    #[test]
+    fn host_names_are_precise() {
+        let redirect = |host: &str| format!("{{type: RequestRedirect, requestRedirect: {{hostname: '{host}'}}}}");
+        check(&redirect("example.com"), &[]);
+        let field = "[0].requestRedirect.hostname FORMAT";
+        check(&redirect("10.0.0.1"), &[field]);
+        check(&redirect("*.example.com"), &[field]);
+        check(&redirect(&format!("{}X", "a".repeat(253))), &[field, field]);
+        check(&redirect(&"a".repeat(253)), &[]);
+    }
+
+    #[test]
+    fn paths_name_what_they_replace() {
+        let rewrite = |path: &str| format!("{{type: URLRewrite, urlRewrite: {{path: {path}}}}}");
+        check(&rewrite("{type: ReplaceFullPath, replaceFullPath: /x}"), &[]);
+        check(&rewrite("{replaceFullPath: /x}"), &[]);
+        check(&rewrite("/x"), &[]);
+        check(
+            &rewrite("{type: ReplaceFullPath}"),
+            &["[0].urlRewrite.path.replaceFullPath REQ"],
+        );
+        check(
+            &rewrite("{type: ReplacePrefixMatch, replaceFullPath: /x}"),
+            &["[0].urlRewrite.path.replacePrefixMatch REQ"],
+        );
+        check(
+            &rewrite("{replaceFullPath: /x, replacePrefixMatch: /y}"),
+            &["[0].urlRewrite.path XOR"],
+        );
+        let prefix = rewrite("{type: ReplacePrefixMatch, replacePrefixMatch: /x}");
+        check(&prefix, &[]);
+        refuses(
+            "MeshHTTPRoute",
+            &spec("Exact", &prefix),
+            &["spec.to[0].rules[0].default.filters[0].urlRewrite.path.replacePrefixMatch CTX"],
+        );
+    }
+
+    #[test]
+    fn only_gateways_follow_the_backend() {
+        check("{type: URLRewrite, urlRewrite: {hostToBackendHostname: false}}", &[]);
+        check(
+            "{type: URLRewrite, urlRewrite: {hostToBackendHostname: true, hostname: a.b}}",
+            &[
+                "[0].urlRewrite.hostToBackendHostname CTX",
+                "[0].urlRewrite.hostToBackendHostname CTX",
+            ],
+        );
+    }
+
+    #[test]
+    fn mirrors() {
+        let mirror = |body: &str| format!("{{type: RequestMirror, requestMirror: {body}}}");
+        check(
+            &mirror("{backendRef: {kind: MeshService, name: a}, percentage: '0.5'}"),
+            &[],
+        );
+        check(
+            &mirror("{backendRef: {kind: MeshExternalService, name: a}, percentage: 101}"),
+            &[
+                "[0].requestMirror.percentage RANGE",
+                "[0].requestMirror.backendRef.kind KIND",
+            ],
+        );
+        check(
+            &mirror("{percentage: x}"),
+            &[
+                "[0].requestMirror.percentage FORMAT",
+                "[0].requestMirror.backendRef.kind REQ",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_redirected_request_goes_nowhere_else() {
+        let redirect = "{type: RequestRedirect, requestRedirect: {}}";
+        let rewrite = "{type: URLRewrite, urlRewrite: {hostname: a.b}}";
+        check(&format!("{redirect}, {rewrite}"), &[" XOR"]);
+        check(&format!("{rewrite}, {redirect}"), &[" XOR"]);
+        check(
+            &format!("{redirect}, {{type: RequestHeaderModifier, requestHeaderModifier: {{set: []}}}}"),
+            &[],
+        );
+    }
+}

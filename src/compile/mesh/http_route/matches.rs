@@ -258,3 +258,101 @@ impl Names {
         known
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::compile::mesh::testing::{findings, refuses_below};
+
+    fn spec(matches: &str) -> String {
+        format!("{{to: [{{targetRef: {{kind: MeshService, labels: {{a: b}}}}, rules: [{{matches: {matches}}}]}}]}}")
+    }
+
+    #[track_caller]
+    fn check(matches: &str, expected: &[&str]) {
+        refuses_below("spec.to[0].rules[0].matches", "MeshHTTPRoute", &spec(matches), expected);
+    }
+
+    #[test]
+    fn paths() {
+        check(
+            "[{path: {type: Exact, value: a}}, {path: {type: Exact, value: /a/}}]",
+            &["[0].path.value FORMAT"],
+        );
+        check("[{path: {type: PathPrefix, value: /a/}}]", &["[0].path.value FORMAT"]);
+        check(
+            "[{path: {type: PathPrefix, value: a/}}]",
+            &["[0].path.value FORMAT", "[0].path.value FORMAT"],
+        );
+        check("[{path: {type: PathPrefix, value: /}}]", &[]);
+        check(
+            "[{path: {type: RegularExpression, value: '('}}]",
+            &["[0].path.value FORMAT"],
+        );
+        check("[{path: {type: RegularExpression, value: 'a.*'}}]", &[]);
+    }
+
+    #[test]
+    fn older_paths() {
+        check("[{path: {type: Prefix, value: /a/}}]", &["[0].path.value FORMAT"]);
+        check("{path: {prefix: /a/}}", &[".path.prefix FORMAT"]);
+        check(
+            "[{path: {exact: a}}, {path: {regex: '('}}]",
+            &["[0].path.exact FORMAT", "[1].path.regex FORMAT"],
+        );
+        check(
+            "[{path: {exact: /a, prefix: /a}}, {path: {exact: /a, type: Exact}}]",
+            &["[0].path XOR", "[1].path XOR"],
+        );
+        check("[{method: GET, methods: [GET]}]", &["[0] XOR"]);
+    }
+
+    #[test]
+    fn queries_and_headers() {
+        check(
+            "[{queryParams: [{type: Exact, name: a, value: x}, {type: Exact, name: a, value: y}]}]",
+            &["[0].queryParams[1].name DUP"],
+        );
+        check(
+            "[{queryParams: [{type: RegularExpression, name: a, value: '['}]}]",
+            &["[0].queryParams[0].value FORMAT"],
+        );
+        check(
+            "[{headers: [{type: Present, name: a, value: x}, {type: Absent, name: b}]}]",
+            &["[0].headers[0].value FORBID"],
+        );
+        check(
+            "[{headers: [{name: a, value: x}, {type: Prefix, name: a, value: y}]}]",
+            &["[0].headers[1].name DUP"],
+        );
+        check(
+            "[{headers: [{type: RegularExpression, name: a, value: '*'}]}]",
+            &["[0].headers[0].value FORMAT"],
+        );
+    }
+
+    #[test]
+    fn what_only_the_schema_knows_is_told_apart() {
+        let spec = spec(
+            "[{method: FETCH, path: {type: Glob, value: ''}, headers: [{name: A, type: Like}], queryParams: [{}]}]",
+        );
+        let findings = findings("MeshHTTPRoute", &spec);
+        assert_eq!(findings.errors, []);
+        let schema: Vec<_> = findings
+            .schema
+            .iter()
+            .map(|problem| format!("{} {}", problem.field, problem.reason.as_str()))
+            .collect();
+        let below = "spec.to[0].rules[0].matches[0]";
+        assert_eq!(
+            schema,
+            [
+                format!("{below}.method ENUM"),
+                format!("{below}.path.type ENUM"),
+                format!("{below}.queryParams[0].type REQ"),
+                format!("{below}.queryParams[0].name EMPTY"),
+                format!("{below}.headers[0].type ENUM"),
+                format!("{below}.headers[0].name FORMAT"),
+            ]
+        );
+    }
+}
