@@ -1,8 +1,12 @@
 //! The engine. Values in, values out: it never reads a file, a clock, an environment or a network.
 
+pub mod condition;
 pub mod envoy;
+pub mod expr;
+pub mod matching;
 pub mod mesh;
 pub mod nearest;
 pub mod problem;
 pub mod scalar;
+pub mod selector;
 pub mod yaml;

@@ -28,7 +28,7 @@ use tracing::{debug, info, warn};
 pub use issue::Unit;
 
 use super::ClusterError;
-use bundle::Target;
+use bundle::{Change, Target};
 use issue::UnitError;
 use rotation::{Step, next_step};
 use stored::{Renewal, Stored};
@@ -37,6 +37,8 @@ use stored::{Renewal, Stored};
 const CALL_TIME: Duration = Duration::from_secs(15);
 /// Everything is compared anew at least this often, whatever the watches say.
 const RESYNC: Duration = Duration::from_secs(300);
+/// What an API server takes to notice a changed webhook configuration: ready means that the first call succeeds.
+const SETTLE: Duration = Duration::from_millis(500);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
@@ -172,10 +174,17 @@ impl Keeper {
             let (found, stored) = self.load().await?;
             let trust = match &stored {
                 Some(stored) => bundle::ensure(&self.client, &self.target, &stored.bundle()).await,
-                None => Ok(()),
+                None => Ok(Change::None),
             };
             if let Some(stored) = &stored {
-                self.publish(stored, trust.as_ref().err());
+                let settling = matches!(trust, Ok(Change::Written)) && self.report.borrow().trouble.is_some();
+                if settling {
+                    self.publish(stored, Some("API servers have yet to see the new CA bundle".to_owned()));
+                    sleep(SETTLE).await;
+                }
+                let distrust = trust.as_ref().err();
+                let distrust = distrust.map(|error| format!("API servers may not trust the certificate: {error}"));
+                self.publish(stored, distrust);
             }
             let now = Timestamp::now();
             let progress = stored.as_ref().map(Stored::progress);
@@ -295,10 +304,9 @@ impl Keeper {
         Ok(())
     }
 
-    fn publish(&self, stored: &Stored, distrust: Option<&ClusterError>) {
+    fn publish(&self, stored: &Stored, trouble: Option<String>) {
         self.report.send_if_modified(|report| {
             let bundle = stored.bundle();
-            let trouble = distrust.map(|error| format!("API servers may not trust the certificate: {error}"));
             let same =
                 report.unit.as_deref() == Some(&stored.current) && report.bundle == bundle && report.trouble == trouble;
             if report.unit.as_deref() != Some(&stored.current) {
@@ -347,7 +355,7 @@ impl FixedBundle {
         let mut failures = 0_u32;
         loop {
             let pause = match bundle::ensure(&keeper.client, &keeper.target, &bundle).await {
-                Ok(()) => {
+                Ok(_) => {
                     failures = 0;
                     told(None);
                     RESYNC

@@ -30,7 +30,8 @@ fi
 start() { # name, command...: runs it in the background with its log in $dir/logs
   local name=$1
   shift
-  "${bound[@]}" "$@" >>"$dir/logs/$name.log" 2>&1 </dev/null 3<&- &
+  # 3 is the script's standard input and 8 a lock of its own: no program may hold on to them.
+  "${bound[@]}" "$@" >>"$dir/logs/$name.log" 2>&1 </dev/null 3<&- 8>&- &
   names+=("$name")
   pids+=("$!")
 }

@@ -15,8 +15,8 @@ settings="net.ipv4.ip_forward net.ipv4.conf.all.route_localnet vm.overcommit_mem
 places="/var/lib/kubelet /var/log/pods /var/log/containers /var/lib/cni /run/containerd /opt/containerd"
 
 only_one_node() {
-  exec {node_lock}>/run/writ-node.lock
-  flock -n "$node_lock" || die "another node of the test cluster runs on this machine"
+  exec 8>/run/writ-node.lock
+  flock -n 8 || die "another node of the test cluster runs on this machine"
 }
 
 install_packages() {
@@ -150,7 +150,7 @@ tlsPrivateKeyFile: $dir/certs/kubelet-server.key
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $dir/certs/ca.crt}}
 authorization: {mode: Webhook}
 containerRuntimeEndpoint: unix://$dir/containerd.sock
-podLogsDir: $dir/pod-logs
+podLogsDir: $dir/logs/pods
 volumePluginDir: $dir/volume-plugins
 resolvConf: /dev/null
 cgroupDriver: cgroupfs
@@ -193,9 +193,12 @@ start_node() {
 # --- and away with it ---------------------------------------------------------------------------------------------
 
 # Removes everything that a node on this machine has made, its processes first. The same way whether it ends in order, fails
-# half way or was killed; nothing happens if there is nothing.
+# half way or was killed; nothing happens if there is nothing. What is gone already is no reason to stop.
 sweep() {
-  [ -e "$remembered" ] || return 0
+  [ ! -e "$remembered" ] || (set +eo pipefail && sweep_up)
+}
+
+sweep_up() {
   local gone line
   gone=$(sed -n 's/^dir=//p' "$remembered")
   # In the order of who would start whom again.
@@ -218,26 +221,30 @@ sweep() {
 
 # The programs of the node name its folder on their command lines; the pods' are in its cgroups.
 end_processes() { # folder
-  local round pid file left
+  local round pid left
   for round in $(seq 50); do
     left=no
-    for file in /proc/[0-9]*/cmdline; do
-      pid=${file#/proc/}
-      pid=${pid%/cmdline}
-      if [ "$pid" != $$ ] && [ "$pid" != "$BASHPID" ] && [ "$pid" != "$PPID" ] &&
-        tr '\0' ' ' <"$file" 2>/dev/null | grep -qE "(containerd-shim|$bin_names)[^ ]* .*$1/"; then
-        kill -KILL "$pid" 2>/dev/null && left=yes
-      fi
-    done
-    for pid in $(find_cgroups | while read -r group; do cat "$group/cgroup.procs" 2>/dev/null; done | sort -u); do
-      kill -KILL "$pid" 2>/dev/null && left=yes
+    for pid in $(programs_of "$1") $(find_cgroups | while read -r group; do cat "$group/cgroup.procs" 2>/dev/null; done); do
+      ! kill -KILL "$pid" 2>/dev/null || left=yes
     done
     [ "$left" = yes ] || return 0
     sleep 0.1
   done
   say "processes of $1 do not end after $round tries"
 }
-bin_names='containerd|kubelet|kube-proxy|kube-scheduler|kube-apiserver|kube-controller-manager|etcd'
+
+programs_of() { # folder
+  local file program
+  grep -laF "$1/" /proc/[0-9]*/cmdline 2>/dev/null | while read -r file; do
+    program=$(readlink "${file%cmdline}exe") || continue
+    case ${program##*/} in
+      containerd | containerd-shim-runc-v2 | runc | kubelet | kube-proxy | kube-scheduler | kube-apiserver | kube-controller-manager | etcd)
+        file=${file#/proc/}
+        echo "${file%/cmdline}"
+        ;;
+    esac
+  done
+}
 
 find_cgroups() { find /sys/fs/cgroup -depth -type d \( -path '*/kubepods' -o -path '*/kubepods/*' \) 2>/dev/null; }
 

@@ -2,5 +2,8 @@
 
 mod support;
 
+mod certificates;
 mod node;
+mod proxy_template;
+mod serving;
 mod testbed;

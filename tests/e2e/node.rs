@@ -17,6 +17,13 @@ fn installed() -> Option<(&'static Cluster, MutexGuard<'static, ()>)> {
     let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     cluster.install(&root().join("manifests"));
     rolled_out(cluster);
+    eventually(A_WHILE, "an API server that trusts Writ", || {
+        let answer = cluster
+            .kubectl(["apply", "--dry-run=server", "-f", "-"])
+            .stdin(&template("probe", 0))
+            .run();
+        if answer.success { Ok(()) } else { Err(answer.stderr) }
+    });
     Some((cluster, turn))
 }
 

@@ -16,7 +16,7 @@
 //!   things that a whole cluster shares; [`Writ::start`] serves on it.
 //! - [`Cluster::namespace`] gives a namespace with a random name that is deleted at the end, and shows what the
 //!   programs logged if the test fails. What is cluster-scoped gets its name from [`unique`] and is handed to
-//!   [`Namespace::owns`].
+//!   `Namespace::owns`.
 //! - [`eventually`] waits for conditions. No test sleeps for a fixed time.
 //!
 //! Nothing outlives the run, not even if it is killed: the scripts of `tests/cluster` end when their standard input does.
@@ -38,7 +38,7 @@ mod process;
 mod wait;
 mod writ;
 
-pub(crate) use cluster::{Cluster, Kubectl, Namespace, cluster, with_writ};
+pub(crate) use cluster::{Cluster, Kubectl, cluster, with_writ};
 pub(crate) use control_plane::ControlPlane;
 pub(crate) use node::node;
 pub(crate) use wait::{eventually, unique};

@@ -27,20 +27,29 @@ pub(super) struct Target {
     pub service: String,
 }
 
+/// Whether a configuration had to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    None,
+    Written,
+}
+
 /// Puts the bundle into every configuration that lacks it. One that does not exist trusts nobody and needs nothing.
-pub(super) async fn ensure(client: &Client, target: &Target, bundle: &str) -> Result<(), ClusterError> {
+pub(super) async fn ensure(client: &Client, target: &Target, bundle: &str) -> Result<Change, ClusterError> {
+    let mut change = Change::None;
     let api = Api::<ValidatingWebhookConfiguration>::all(client.clone());
     for name in &target.configurations {
         let mut attempts = 0;
-        while let Err(error) = ensure_one(&api, name, target, bundle).await {
+        loop {
             attempts += 1;
-            match error {
-                ClusterError::Conflict { .. } if attempts < MOST_CONFLICTS => {}
-                error => return Err(error),
+            match ensure_one(&api, name, target, bundle).await {
+                Ok(done) => break change = change.max(done),
+                Err(ClusterError::Conflict { .. }) if attempts < MOST_CONFLICTS => {}
+                Err(error) => return Err(error),
             }
         }
     }
-    Ok(())
+    Ok(change)
 }
 
 async fn ensure_one(
@@ -48,22 +57,24 @@ async fn ensure_one(
     name: &str,
     target: &Target,
     bundle: &str,
-) -> Result<(), ClusterError> {
+) -> Result<Change, ClusterError> {
     let resource = format!("validatingwebhookconfigurations/{name}");
     let Some(found) = call("get", &resource, api.get_opt(name)).await? else {
-        return Ok(());
+        return Ok(Change::None);
     };
     let Some(patch) = repair(&found, target, bundle) else {
-        return Ok(());
+        return Ok(Change::None);
     };
     let (params, patch) = (PatchParams::apply("writ"), Patch::Json::<()>(patch));
     match call("patch", &resource, api.patch(name, &params, &patch)).await {
-        Ok(_) => info!(name, "CA bundle written"),
+        Ok(_) => {
+            info!(name, "CA bundle written");
+            Ok(Change::Written)
+        }
         // The test on the version failed: somebody else was faster.
-        Err(ClusterError::Rejected { resource, .. }) => return Err(ClusterError::Conflict { resource }),
-        Err(error) => return Err(error),
+        Err(ClusterError::Rejected { resource, .. }) => Err(ClusterError::Conflict { resource }),
+        Err(error) => Err(error),
     }
-    Ok(())
 }
 
 /// The patch that puts the bundle where it is missing. It holds for the version that was read and for no other.

@@ -77,6 +77,8 @@ pub enum DecodeError {
 
 /// How deep a document may be nested.
 const DEEPEST: usize = 128;
+/// How many unknown keys are worth a guess at what was meant: a guess takes longer than all the rest.
+const MOST_GUESSES: usize = 32;
 /// Where an `Any` names its message.
 const TYPE_KEY: &str = "@type";
 
@@ -260,7 +262,7 @@ impl Decoder {
         beside: Option<&str>,
         place: &Place<'_>,
     ) -> Result<Map<String, Value>, DecodeError> {
-        let mut result = Map::new();
+        let mut decoded = Vec::with_capacity(object.len() + 1);
         let mut winners = Winners::new(message);
         let mut losers = Vec::new();
         for (key, value) in object {
@@ -269,7 +271,12 @@ impl Decoder {
                 if beside == Some(key) {
                     continue;
                 }
-                let nearest = nearest(key, message.fields.iter().map(|field| field.json));
+                let known = message.fields.iter().map(|field| field.json);
+                let nearest = if self.notes.len() < MOST_GUESSES {
+                    nearest(key, known)
+                } else {
+                    None
+                };
                 self.note(&here, Remark::UnknownKey { nearest });
                 continue;
             };
@@ -282,23 +289,22 @@ impl Decoder {
                 continue;
             }
             // A member that loses its oneof is read all the same: it may be malformed.
-            let decoded = self.field(field, value, &here)?;
+            let entry = self.field(field, value, &here)?;
             if let Label::Member(oneof) = field.label
                 && let Some(loser) = winners.enter(oneof, position)
             {
                 losers.push(loser);
             }
-            if let Some(decoded) = decoded {
-                result.insert(field.json.to_owned(), decoded);
-            }
+            decoded.extend(entry.map(|entry| (field.json.to_owned(), entry)));
         }
         for (loser, oneof) in losers {
             let field = &message.fields[loser];
             let by = winners.of(oneof).map_or("", |winner| message.fields[winner].json);
             self.note(&Place::Field(place, field.json), Remark::Superseded { by });
-            result.remove(field.json);
+            decoded.retain(|(name, _)| name != field.json);
         }
-        Ok(result)
+        // All at once: the keys come nearly sorted, and one by one each would be searched for.
+        Ok(decoded.into_iter().collect())
     }
 
     /// Is null a value of its own here, rather than absence?

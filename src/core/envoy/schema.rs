@@ -35,7 +35,7 @@ pub struct Message {
     pub oneofs: Box<[Oneof]>,
     /// Are the rules of its fields looked at?
     pub(super) ruled: bool,
-    /// Both spellings of every field, sorted, with the position of the field.
+    /// Both spellings of every field with its position, sorted by length first: most comparisons need no more than that.
     spellings: Box<[(&'static str, u16)]>,
 }
 
@@ -267,9 +267,10 @@ impl Message {
     }
 
     pub(super) fn position(&self, spelling: &str) -> Option<usize> {
+        let wanted = (spelling.len(), spelling);
         let found = self
             .spellings
-            .binary_search_by(|(known, _)| (*known).cmp(spelling))
+            .binary_search_by(|(known, _)| (known.len(), *known).cmp(&wanted))
             .ok()?;
         Some(usize::from(self.spellings[found].1))
     }
@@ -290,7 +291,7 @@ impl Message {
             .zip(&fields)
             .flat_map(|(position, field)| [(field.json, position), (field.name, position)])
             .collect();
-        spellings.sort_unstable();
+        spellings.sort_unstable_by_key(|(spelling, _)| (spelling.len(), *spelling));
         spellings.dedup();
         self.spellings = spellings.into();
         self.fields = fields.into();

@@ -2,7 +2,9 @@
 //!
 //! The clock is not read here; "now" comes in as any other time does.
 
+mod format;
 mod layout;
+mod parse;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -42,12 +44,12 @@ const YEAR_ONE: i128 = -62_135_596_800;
 impl Time {
     /// Reads a text by an example layout.
     pub fn parse(layout: &str, text: &str) -> Result<Self, TimeError> {
-        layout::parse(layout, text)
+        parse::parse(layout, text)
     }
 
     /// Reads `2006-01-02T15:04:05Z07:00`, with a fraction of seconds if there is one.
     pub fn parse_rfc3339(text: &str) -> Result<Self, TimeError> {
-        layout::parse(RFC3339, text)
+        parse::parse(RFC3339, text)
     }
 
     pub fn from_unix(seconds: i64) -> Result<Self, TimeError> {
@@ -128,7 +130,7 @@ impl Time {
 
     /// The text by an example layout.
     pub fn format(&self, layout: &str) -> String {
-        layout::format(layout, self)
+        format::format(layout, self)
     }
 
     fn from_parts(date: Date, time: jiff::civil::Time, offset: i32) -> Self {

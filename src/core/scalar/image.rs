@@ -166,20 +166,21 @@ fn lacks_registry(text: &str) -> bool {
     }
 }
 
-/// `registry/path[:tag][@digest]`, the registry present.
+/// `[registry/]path[:tag][@digest]`. What cannot be a registry is the first part of the path.
 fn parse_reference(text: &str) -> Option<Image> {
     let (rest, digest) = match text.split_once('@') {
         Some((rest, digest)) => (rest, is_digest(digest).then_some(digest)?),
         None => (text, ""),
     };
-    let (registry, rest) = rest.split_once('/')?;
+    let (registry, rest) = match rest.split_once('/') {
+        Some((registry, path)) if is_registry(registry) => (registry, path),
+        _ => ("", rest),
+    };
     let (path, tag) = match rest.split_once(':') {
         Some((path, tag)) => (path, is_tag(tag).then_some(tag)?),
         None => (rest, ""),
     };
-    let sound = is_registry(registry)
-        && path.split('/').all(is_path_component)
-        && registry.len() + 1 + path.len() <= LONGEST_NAME;
+    let sound = path.split('/').all(is_path_component) && registry.len() + 1 + path.len() <= LONGEST_NAME;
     sound.then(|| Image {
         registry: registry.to_owned(),
         path: path.to_owned(),
@@ -237,21 +238,18 @@ fn is_tag(text: &str) -> bool {
         && text.bytes().next().is_some_and(|first| !matches!(first, b'.' | b'-'))
 }
 
+/// A digest of one of the registered algorithms, in lower case.
 fn is_digest(text: &str) -> bool {
     let Some((algorithm, hash)) = text.split_once(':') else {
         return false;
     };
-    let component = |part: &str| {
-        part.bytes().next().is_some_and(|b| b.is_ascii_alphabetic()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
-    };
-    // The algorithms that are registered have a fixed length and lower-case digits.
     let length = match algorithm {
-        "sha256" => hash.len() == 64,
-        "sha384" => hash.len() == 96,
-        "sha512" => hash.len() == 128,
-        _ => hash.len() >= 32,
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ => return false,
     };
-    algorithm.split(['-', '_', '+', '.']).all(component) && length && hash.bytes().all(|b| b.is_ascii_hexdigit())
+    hash.len() == length && hash.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'))
 }
 
 #[cfg(test)]
@@ -283,6 +281,7 @@ mod tests {
         check("[::1]:5000/a", "[::1]:5000/a:latest");
         check("Registry/a", "Registry/a:latest");
         check("a__b/c-d.e", "docker.io/a__b/c-d.e:latest");
+        check("x_y.z/a:1", "x_y.z/a:1");
         check(
             &format!("test/centos@{DIGEST}"),
             &format!("docker.io/test/centos@{DIGEST}"),
@@ -329,6 +328,7 @@ mod tests {
             "a:",
             "a:-x",
             "a@sha256:12",
+            "a@md5:d41d8cd98f00b204e9800998ecf8427e",
             "a b",
             "a._b",
             "a___b",

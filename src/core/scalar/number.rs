@@ -18,14 +18,41 @@ pub fn text(number: &Number) -> String {
 
 /// The text of a float in Go's JSON: plain shortest digits for 0 and from 1e-6 up to 1e21, exponent form elsewhere.
 pub fn format(value: f64) -> String {
-    let magnitude = value.abs();
-    if magnitude == 0.0 || (1e-6..1e21).contains(&magnitude) || !value.is_finite() {
+    // Of two shortest texts that are equally near, Go and the JSON encoder choose the even one, `Display` does not.
+    let Some(number) = Number::from_f64(value) else {
         return value.to_string();
-    }
-    let text = format!("{value:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
-        _ => text,
+    };
+    let text = number.to_string();
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(text) => ("-", text),
+        None => ("", text.as_str()),
+    };
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_start_matches('0');
+    // The value is 0.digits times ten to this power.
+    let point = exponent.parse().unwrap_or(0) + whole.len() as i32 - (all.len() - digits.len()) as i32;
+    let digits = digits.trim_end_matches('0');
+    sign.to_owned() + &lay_out(digits, point)
+}
+
+/// Writes `0.digits × 10^point`.
+fn lay_out(digits: &str, point: i32) -> String {
+    let count = digits.len() as i32;
+    match point {
+        _ if digits.is_empty() => "0".to_owned(),
+        ..=-6 | 22.. => {
+            let (first, rest) = digits.split_at(1);
+            let dot = if rest.is_empty() { "" } else { "." };
+            format!("{first}{dot}{rest}e{:+}", point - 1)
+        }
+        ..=0 => format!("0.{}{digits}", "0".repeat(point.unsigned_abs() as usize)),
+        _ if point >= count => format!("{digits}{}", "0".repeat((point - count) as usize)),
+        _ => {
+            let (whole, fraction) = digits.split_at(point as usize);
+            format!("{whole}.{fraction}")
+        }
     }
 }
 
@@ -123,6 +150,11 @@ mod tests {
             (1e-7, "1e-7"),
             (1.25e-10, "1.25e-10"),
             (4.666666666666667, "4.666666666666667"),
+            (-7.698538057288602e14, "-769853805728860.2"),
+            (0.1, "0.1"),
+            (12.05, "12.05"),
+            (1.5e22, "1.5e+22"),
+            (-0.0, "-0"),
         ] {
             assert_eq!(format(value), expected);
         }

@@ -138,28 +138,38 @@ impl Cluster {
         );
     }
 
-    /// The end of every program's log.
+    /// The end of every program's log, and of Writ's pods if there are any.
     pub(crate) fn logs(&self) -> String {
-        let Some(folder) = &self.folder else {
-            return String::new();
-        };
-        let mut files: Vec<_> = std::fs::read_dir(folder.join("logs"))
-            .map(|entries| entries.filter_map(Result::ok).map(|entry| entry.path()).collect())
-            .unwrap_or_default();
+        let mut files: Vec<PathBuf> = self
+            .folder
+            .iter()
+            .filter_map(|folder| std::fs::read_dir(folder.join("logs")).ok())
+            .flat_map(|entries| entries.filter_map(Result::ok).map(|entry| entry.path()))
+            .filter(|path| path.is_file())
+            .collect();
         files.sort();
         let mut logs = String::new();
         for file in files {
             let text = std::fs::read(&file).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            let lines: Vec<&str> = text.lines().collect();
-            logs += &format!(
-                "--- {}\n{}\n",
-                file.display(),
-                lines[lines.len().saturating_sub(30)..].join("\n")
-            );
+            logs += &format!("--- {}\n{}", file.display(), end_of(&String::from_utf8_lossy(&text)));
         }
-        logs
+        let pods = [
+            "logs",
+            "--namespace=writ-system",
+            "--selector=app.kubernetes.io/name=writ",
+            "--prefix",
+        ];
+        logs + &end_of(&self.kubectl(pods).run().stdout)
     }
+}
+
+/// The last lines of a log, none of them longer than one can read.
+fn end_of(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let last = &lines[lines.len().saturating_sub(20)..];
+    last.iter()
+        .map(|line| line.chars().take(300).chain(['\n']).collect::<String>())
+        .collect()
 }
 
 /// One call of kubectl.
@@ -278,7 +288,7 @@ impl Drop for Namespace<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let events = self.kubectl(["get", "events"]).run();
-            eprintln!("--- events in {}\n{}{}", self.name, events.stdout, self.cluster.logs());
+            eprintln!("{}--- events in {}\n{}", self.cluster.logs(), self.name, events.stdout);
         }
         let mut objects = std::mem::take(&mut *self.others.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         objects.push(["namespace".to_owned(), self.name.clone()]);

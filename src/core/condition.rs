@@ -1,0 +1,328 @@
+//! Preconditions: the `any`/`all` blocks (or the older plain list) that decide whether a rule runs.
+//!
+//! Substitution is the caller's: a condition hands out its key, then its value, and compares what comes back. Nothing
+//! here knows variables, contexts or requests.
+
+mod compile;
+mod equality;
+mod membership;
+mod operator;
+mod order;
+mod span;
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::core::scalar::json_text;
+
+pub use compile::Form;
+pub use membership::Member;
+pub use operator::Operator;
+pub use order::Relation;
+
+/// A compiled block of conditions. The default one always holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Conditions {
+    Blocks {
+        /// One must hold, if the block is there at all: an empty one never does.
+        any: Option<Vec<Condition>>,
+        /// Each must hold.
+        all: Vec<Condition>,
+    },
+    /// The older form: each must hold.
+    List(Vec<Condition>),
+}
+
+/// One comparison, its operands not yet substituted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    pub key: Value,
+    pub operator: Operator,
+    pub value: Value,
+    /// Plain text, never substituted.
+    pub message: Option<String>,
+}
+
+/// What a block came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub holds: bool,
+    /// The messages of the conditions that speak for the verdict.
+    pub message: String,
+    /// Which conditions made it false.
+    pub failure: Option<Failure>,
+}
+
+/// Why a block does not hold.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failure {
+    /// None of these conditions of the `any` block held.
+    Any(Vec<Tested>),
+    /// This condition of the `all` block, or of the plain list, did not hold.
+    All { index: usize, tested: Tested },
+}
+
+/// A condition with its operands substituted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tested {
+    pub key: Value,
+    pub operator: Operator,
+    pub value: Value,
+}
+
+/// How much of an operand is shown.
+const SHOWN: usize = 64;
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self::Blocks {
+            any: None,
+            all: Vec::new(),
+        }
+    }
+}
+
+impl Conditions {
+    /// Tests the conditions in order and stops as soon as a block is decided. `resolve` substitutes a key or a value; its
+    /// first error ends the test.
+    pub fn evaluate<E>(&self, resolve: &mut dyn FnMut(&Value) -> Result<Value, E>) -> Result<Verdict, E> {
+        match self {
+            Self::Blocks { any, all } => evaluate_blocks(any.as_deref(), all, resolve),
+            Self::List(list) => evaluate_list(list, resolve),
+        }
+    }
+
+    /// Every condition with the name of its block and its place there.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, usize, &Condition)> {
+        let (any, all, list): (&[_], &[_], &[_]) = match self {
+            Self::Blocks { any, all } => (any.as_deref().unwrap_or_default(), all, &[]),
+            Self::List(list) => (&[], &[], list),
+        };
+        named("any", any).chain(named("all", all)).chain(named("", list))
+    }
+}
+
+impl Condition {
+    fn test<E>(&self, resolve: &mut dyn FnMut(&Value) -> Result<Value, E>) -> Result<(bool, Tested), E> {
+        let key = resolve(&self.key)?;
+        let value = resolve(&self.value)?;
+        let holds = self.operator.holds(&key, &value);
+        Ok((
+            holds,
+            Tested {
+                key,
+                operator: self.operator,
+                value,
+            },
+        ))
+    }
+}
+
+fn evaluate_blocks<E>(
+    any: Option<&[Condition]>,
+    all: &[Condition],
+    resolve: &mut dyn FnMut(&Value) -> Result<Value, E>,
+) -> Result<Verdict, E> {
+    let (mut agreeing, mut refusing) = (Vec::new(), Vec::new());
+    let mut failure = None;
+    if let Some(any) = any {
+        let mut failed = Vec::new();
+        let mut found = false;
+        for condition in any {
+            let (holds, tested) = condition.test(resolve)?;
+            if holds {
+                agreeing.extend(condition.message.as_deref());
+                found = true;
+                break;
+            }
+            refusing.extend(condition.message.as_deref());
+            failed.push(tested);
+        }
+        if !found {
+            failure = Some(Failure::Any(failed));
+        }
+    }
+    // Tested even if `any` has failed: an error in it is an error of the rule.
+    for (index, condition) in all.iter().enumerate() {
+        let (holds, tested) = condition.test(resolve)?;
+        if !holds {
+            refusing.extend(condition.message.as_deref());
+            failure = failure.or(Some(Failure::All { index, tested }));
+            break;
+        }
+        agreeing.extend(condition.message.as_deref());
+    }
+    let holds = failure.is_none();
+    Ok(Verdict {
+        holds,
+        message: join(if holds { &agreeing } else { &refusing }, "; "),
+        failure,
+    })
+}
+
+fn evaluate_list<E>(list: &[Condition], resolve: &mut dyn FnMut(&Value) -> Result<Value, E>) -> Result<Verdict, E> {
+    let mut agreeing = Vec::new();
+    for (index, condition) in list.iter().enumerate() {
+        let (holds, tested) = condition.test(resolve)?;
+        if !holds {
+            let message = condition.message.clone().unwrap_or_default();
+            return Ok(Verdict {
+                holds,
+                message,
+                failure: Some(Failure::All { index, tested }),
+            });
+        }
+        agreeing.extend(condition.message.as_deref());
+    }
+    Ok(Verdict {
+        holds: true,
+        message: join(&agreeing, ";"),
+        failure: None,
+    })
+}
+
+fn named<'c>(name: &'static str, block: &'c [Condition]) -> impl Iterator<Item = (&'static str, usize, &'c Condition)> {
+    block
+        .iter()
+        .enumerate()
+        .map(move |(index, condition)| (name, index, condition))
+}
+
+fn join(messages: &[&str], separator: &str) -> String {
+    let messages: Vec<&str> = messages.iter().copied().filter(|message| !message.is_empty()).collect();
+    messages.join(separator)
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any(tested) if tested.is_empty() => f.write_str("an empty `any` block never holds"),
+            Self::Any(tested) => {
+                f.write_str("none of `any` holds: ")?;
+                for (position, tested) in tested.iter().enumerate() {
+                    write!(f, "{}{tested}", if position > 0 { "; " } else { "" })?;
+                }
+                Ok(())
+            }
+            Self::All { tested, .. } => write!(f, "{tested} does not hold"),
+        }
+    }
+}
+
+impl fmt::Display for Tested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", Shown(&self.key), self.operator, Shown(&self.value))
+    }
+}
+
+/// The JSON of a value, cut where it gets long.
+struct Shown<'a>(&'a Value);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = json_text::encode(self.0);
+        match text.char_indices().nth(SHOWN) {
+            Some((cut, _)) => write!(f, "{}…", &text[..cut]),
+            None => f.write_str(&text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::problem::FieldPath;
+
+    #[track_caller]
+    fn compile(value: Value) -> Conditions {
+        let mut problems = Vec::new();
+        let conditions = Conditions::parse(&value, Form::Rule, &FieldPath::root(), &mut problems);
+        assert_eq!(problems, []);
+        conditions.expect("no problems")
+    }
+
+    /// Resolves `"$x"` to an error and everything else to itself.
+    fn resolve(value: &Value) -> Result<Value, String> {
+        match value.as_str() {
+            Some(text) if text.starts_with('$') => Err(text.to_owned()),
+            _ => Ok(value.clone()),
+        }
+    }
+
+    fn condition(key: Value, value: Value, message: &str) -> Value {
+        json!({"key": key, "operator": "Equals", "value": value, "message": message})
+    }
+
+    fn yes(message: &str) -> Value {
+        condition(json!("a"), json!("a"), message)
+    }
+
+    fn no(message: &str) -> Value {
+        condition(json!("a"), json!("b"), message)
+    }
+
+    fn error(name: &str) -> Value {
+        condition(json!(name), json!("b"), "")
+    }
+
+    #[test]
+    fn blocks_combine() {
+        #[track_caller]
+        fn check(conditions: Value, expected: Result<(bool, &str), &str>) {
+            let verdict = compile(conditions).evaluate(&mut resolve);
+            let found = verdict
+                .as_ref()
+                .map(|v| (v.holds, v.message.as_str()))
+                .map_err(String::as_str);
+            assert_eq!(found, expected);
+        }
+        check(Value::Null, Ok((true, "")));
+        check(json!({}), Ok((true, "")));
+        check(json!({"any": []}), Ok((false, "")));
+        check(json!({"any": null}), Ok((true, "")));
+        check(json!({"all": []}), Ok((true, "")));
+        check(json!({"any": [no("1"), yes("2"), error("$never")]}), Ok((true, "2")));
+        check(json!({"any": [no("1"), no(""), no("2")]}), Ok((false, "1; 2")));
+        check(json!({"all": [yes("1"), yes(""), yes("2")]}), Ok((true, "1; 2")));
+        check(json!({"all": [yes("1"), no("2"), error("$never")]}), Ok((false, "2")));
+        check(json!({"any": [yes("1")], "all": [yes("2")]}), Ok((true, "1; 2")));
+        check(json!({"any": [yes("1")], "all": [no("2")]}), Ok((false, "2")));
+        check(
+            json!({"any": [no("1")], "all": [yes("2"), no("3")]}),
+            Ok((false, "1; 3")),
+        );
+        check(json!({"any": [no("1")], "all": [error("$late")]}), Err("$late"));
+        check(json!({"any": [error("$first"), yes("")]}), Err("$first"));
+        check(json!([yes("1"), yes("2")]), Ok((true, "1;2")));
+        check(json!([yes("1"), no("2"), error("$never")]), Ok((false, "2")));
+        check(json!([]), Ok((true, "")));
+    }
+
+    #[test]
+    fn the_key_is_resolved_before_the_value() {
+        let conditions = compile(json!([{"key": "$key", "operator": "Equals", "value": "$value"}]));
+        assert_eq!(conditions.evaluate(&mut resolve), Err("$key".to_owned()));
+    }
+
+    #[test]
+    fn a_failure_says_which_condition_it_was() {
+        #[track_caller]
+        fn check(conditions: Value, expected: &str) {
+            let verdict = compile(conditions).evaluate(&mut resolve).unwrap();
+            assert_eq!(verdict.failure.unwrap().to_string(), expected);
+        }
+        check(json!([yes(""), no("")]), r#""a" Equals "b" does not hold"#);
+        check(
+            json!({"any": [no(""), no("")]}),
+            r#"none of `any` holds: "a" Equals "b"; "a" Equals "b""#,
+        );
+        check(json!({"any": []}), "an empty `any` block never holds");
+        check(
+            json!([{"key": "a".repeat(100), "operator": "AnyIn", "value": [1, 2]}]),
+            &format!("\"{}… AnyIn [1,2] does not hold", "a".repeat(63)),
+        );
+    }
+}
