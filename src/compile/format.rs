@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::core::expr::go_regex;
+
 /// Resource names: digits, lower-case letters, `.`, `-` and `_`; the empty name passes.
 pub(super) fn is_resource_name(name: &str) -> bool {
     name.bytes()
@@ -166,22 +168,9 @@ pub(super) fn is_http_status(text: &str) -> bool {
     })
 }
 
-/// Why a regular expression does not compile.
+/// Why a regular expression (RE2) does not compile.
 pub(super) fn regex_error(pattern: &str) -> Option<String> {
-    match regex::RegexBuilder::new(pattern).size_limit(1 << 20).build() {
-        Ok(_) | Err(regex::Error::CompiledTooBig(_)) => None,
-        Err(error) => {
-            // The message draws the pattern with a caret below it; its last line is the reason.
-            let text = error.to_string();
-            Some(
-                text.lines()
-                    .last()
-                    .unwrap_or_default()
-                    .trim_start_matches("error: ")
-                    .to_owned(),
-            )
-        }
-    }
+    go_regex::compile(pattern).err()
 }
 
 #[cfg(test)]
@@ -321,6 +310,7 @@ mod tests {
     #[test]
     fn regular_expressions() {
         assert_eq!(regex_error("my_match.*"), None);
+        assert_eq!(regex_error("/users/{id}"), None);
         assert!(regex_error("())(!(").is_some());
     }
 }

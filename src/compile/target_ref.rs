@@ -1,6 +1,9 @@
 //! Target references: which kinds each place of each policy takes, and which fields each kind takes.
 //!
-//! Both are tables: [`PLACES`] and [`FIELDS`]. What a policy demands beyond them stands in the policy's own file.
+//! Both are tables: [`places`] and [`fields`]. What a policy demands beyond them stands in the policy's own file.
+
+mod fields;
+mod places;
 
 use std::borrow::Cow;
 
@@ -8,284 +11,15 @@ use super::Findings;
 use super::format::is_resource_name;
 use super::reader::{Node, Object};
 use super::tags::{self, Values};
-use crate::core::mesh::policy::{PolicyKind, Role};
 use crate::core::mesh::target_ref::TargetKind::{
     self, Dataplane, Mesh, MeshExternalService, MeshGateway, MeshHttpRoute, MeshMultiZoneService, MeshService,
     MeshServiceSubset, MeshSubset, MeshTcpRoute,
 };
 use crate::core::mesh::target_ref::{DataplaneRef, Pairs, ProxyTypes, ResourceRef, TargetRef};
 use crate::core::problem::Reason;
+use fields::{Fields, Name, Rule, Section, Selects, Tags};
 
-/// The kinds that the places of one policy take.
-pub(super) struct Places {
-    policy: PolicyKind,
-    /// At the top level.
-    top: &'static [TargetKind],
-    /// At the top level of system policies, besides.
-    top_of_system: &'static [TargetKind],
-    /// Whether a MeshGateway at the top level may select listeners by tags.
-    listener_tags: bool,
-    to: &'static [TargetKind],
-    /// What `to` takes instead when the top level has one of these kinds.
-    to_below: Option<(&'static [TargetKind], &'static [TargetKind])>,
-    from: &'static [TargetKind],
-}
-
-const NONE: &[TargetKind] = &[];
-const MESH: &[TargetKind] = &[Mesh];
-const PROXIES: &[TargetKind] = &[Mesh, MeshSubset, Dataplane];
-const PROXIES_AND_SERVICES: &[TargetKind] = &[Mesh, MeshSubset, MeshService, MeshServiceSubset, Dataplane];
-const PROXIES_SERVICES_GATEWAYS: &[TargetKind] =
-    &[Mesh, MeshSubset, MeshGateway, MeshService, MeshServiceSubset, Dataplane];
-const SOURCES: &[TargetKind] = &[Mesh, MeshSubset, MeshService, MeshServiceSubset];
-const SERVICES: &[TargetKind] = &[MeshService, MeshExternalService, MeshMultiZoneService];
-const DESTINATIONS: &[TargetKind] = &[Mesh, MeshService, MeshExternalService, MeshMultiZoneService];
-const DESTINATIONS_AND_ROUTES: &[TargetKind] = &[
-    Mesh,
-    MeshService,
-    MeshExternalService,
-    MeshMultiZoneService,
-    MeshHttpRoute,
-    MeshTcpRoute,
-];
-const GATEWAYS: &[TargetKind] = &[MeshGateway];
-const GATEWAYS_AND_ROUTES: &[TargetKind] = &[MeshGateway, MeshHttpRoute];
-
-/// A policy that selects proxies and says nothing of sources or destinations.
-const fn single(policy: PolicyKind, top: &'static [TargetKind], top_of_system: &'static [TargetKind]) -> Places {
-    Places {
-        policy,
-        top,
-        top_of_system,
-        listener_tags: false,
-        to: NONE,
-        to_below: None,
-        from: NONE,
-    }
-}
-
-const PLACES: &[Places] = &[
-    Places {
-        listener_tags: true,
-        to: SERVICES,
-        to_below: Some((GATEWAYS, MESH)),
-        ..single(PolicyKind::HttpRoute, PROXIES_AND_SERVICES, GATEWAYS)
-    },
-    Places {
-        listener_tags: true,
-        to: SERVICES,
-        to_below: Some((GATEWAYS, MESH)),
-        ..single(PolicyKind::TcpRoute, PROXIES_AND_SERVICES, GATEWAYS)
-    },
-    Places {
-        from: MESH,
-        ..single(PolicyKind::Tls, PROXIES, NONE)
-    },
-    Places {
-        listener_tags: true,
-        to: &[Mesh, MeshService, MeshMultiZoneService, MeshHttpRoute, MeshTcpRoute],
-        to_below: Some((GATEWAYS, &[Mesh, MeshService, MeshMultiZoneService])),
-        ..single(PolicyKind::LoadBalancingStrategy, PROXIES_SERVICES_GATEWAYS, NONE)
-    },
-    single(PolicyKind::Passthrough, PROXIES, NONE),
-    Places {
-        listener_tags: true,
-        to: DESTINATIONS_AND_ROUTES,
-        to_below: Some((GATEWAYS, MESH)),
-        from: MESH,
-        ..single(PolicyKind::AccessLog, PROXIES_SERVICES_GATEWAYS, NONE)
-    },
-    single(PolicyKind::Trace, PROXIES_AND_SERVICES, GATEWAYS),
-    Places {
-        listener_tags: true,
-        to: MESH,
-        from: SOURCES,
-        ..single(PolicyKind::FaultInjection, PROXIES_AND_SERVICES, GATEWAYS)
-    },
-    Places {
-        listener_tags: true,
-        to: MESH,
-        from: MESH,
-        ..single(PolicyKind::RateLimit, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
-    },
-    Places {
-        listener_tags: true,
-        to: DESTINATIONS_AND_ROUTES,
-        to_below: Some((GATEWAYS_AND_ROUTES, &[Mesh, MeshExternalService])),
-        from: MESH,
-        ..single(PolicyKind::Timeout, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
-    },
-    Places {
-        from: SOURCES,
-        ..single(PolicyKind::TrafficPermission, PROXIES_AND_SERVICES, NONE)
-    },
-    Places {
-        listener_tags: true,
-        to: DESTINATIONS,
-        ..single(PolicyKind::HealthCheck, PROXIES_SERVICES_GATEWAYS, NONE)
-    },
-    Places {
-        listener_tags: true,
-        to: DESTINATIONS,
-        from: MESH,
-        ..single(PolicyKind::CircuitBreaker, PROXIES_SERVICES_GATEWAYS, NONE)
-    },
-    Places {
-        listener_tags: true,
-        to: DESTINATIONS_AND_ROUTES,
-        to_below: Some((GATEWAYS_AND_ROUTES, &[Mesh, MeshExternalService])),
-        ..single(PolicyKind::Retry, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
-    },
-    Places {
-        listener_tags: true,
-        ..single(PolicyKind::Metric, PROXIES_AND_SERVICES, GATEWAYS)
-    },
-    single(PolicyKind::ProxyPatch, PROXIES_AND_SERVICES, GATEWAYS),
-];
-
-/// What a backend of a route may be.
-pub(super) const BACKENDS: &[TargetKind] = &[
-    MeshService,
-    MeshServiceSubset,
-    MeshExternalService,
-    MeshMultiZoneService,
-];
-
-/// What a mirrored request may go to.
-pub(super) const MIRRORS: &[TargetKind] = &[MeshService, MeshServiceSubset];
-
-/// Which fields a reference of one kind takes. No kind takes `mesh`.
-struct Fields {
-    kind: TargetKind,
-    name: Name,
-    namespace: Rule,
-    labels: Rule,
-    tags: Tags,
-    section: Section,
-    proxy_types: Rule,
-    /// How name and labels go together.
-    selects: Selects,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Rule {
-    Free,
-    /// Accepted, but there is a better way to say it.
-    Discouraged,
-    Forbidden,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Name {
-    /// The mesh of a policy is the policy's own.
-    OwnMesh,
-    Forbidden,
-    Unchecked,
-    Checked,
-    Required,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Tags {
-    Forbidden,
-    Of(Values),
-    /// The listeners of a gateway, where the place allows it.
-    OfListeners,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Section {
-    Forbidden,
-    Free,
-    /// Sections of a proxy are its inbounds, so only policies for incoming traffic may name one.
-    OfInbound,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Selects {
-    Otherwise,
-    NameOrLabels,
-    /// As before, or neither: then all are meant.
-    NameOrLabelsOrAll,
-}
-
-const BY_NAME_OR_LABELS: Fields = Fields {
-    kind: MeshService,
-    name: Name::Checked,
-    namespace: Rule::Free,
-    labels: Rule::Free,
-    tags: Tags::Forbidden,
-    section: Section::Forbidden,
-    proxy_types: Rule::Forbidden,
-    selects: Selects::NameOrLabels,
-};
-
-const BY_TAGS: Fields = Fields {
-    kind: MeshServiceSubset,
-    name: Name::Required,
-    namespace: Rule::Forbidden,
-    labels: Rule::Forbidden,
-    tags: Tags::Of(Values::Selector),
-    section: Section::Forbidden,
-    proxy_types: Rule::Forbidden,
-    selects: Selects::Otherwise,
-};
-
-const FIELDS: &[Fields] = &[
-    Fields {
-        kind: Mesh,
-        name: Name::OwnMesh,
-        tags: Tags::Forbidden,
-        proxy_types: Rule::Free,
-        ..BY_TAGS
-    },
-    Fields {
-        kind: MeshSubset,
-        name: Name::Forbidden,
-        labels: Rule::Discouraged,
-        tags: Tags::Of(Values::Plain),
-        proxy_types: Rule::Free,
-        ..BY_TAGS
-    },
-    Fields {
-        kind: Dataplane,
-        name: Name::Unchecked,
-        section: Section::OfInbound,
-        selects: Selects::NameOrLabelsOrAll,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshService,
-        section: Section::Free,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshExternalService,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshMultiZoneService,
-        section: Section::Free,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshHttpRoute,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshTcpRoute,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshServiceSubset,
-        ..BY_TAGS
-    },
-    Fields {
-        kind: MeshGateway,
-        tags: Tags::OfListeners,
-        ..BY_TAGS
-    },
-];
+pub(super) use places::{BACKENDS, MIRRORS, Places};
 
 /// The conditions at one place of a document.
 pub(super) struct Place {
@@ -308,47 +42,6 @@ pub(super) struct Reference {
     pub(super) kind: Option<TargetKind>,
     /// `None` if there were findings.
     pub(super) target: Option<TargetRef>,
-}
-
-impl Places {
-    pub(super) fn of(policy: PolicyKind) -> &'static Self {
-        PLACES
-            .iter()
-            .find(|places| places.policy == policy)
-            .expect("the table has a row for every policy")
-    }
-
-    pub(super) fn top(&self, role: Role, inbound: bool) -> Place {
-        let of_system = if role == Role::System { self.top_of_system } else { NONE };
-        let kinds = self.top.iter().chain(of_system).copied().collect();
-        Place {
-            listener_tags: self.listener_tags,
-            inbound,
-            hint: hint_at_top,
-            kinds,
-            ..Place::of(NONE)
-        }
-    }
-
-    pub(super) fn to(&self, top: Option<TargetKind>) -> Place {
-        let kinds = match (self.to_below, top) {
-            (Some((below, kinds)), Some(top)) if below.contains(&top) => kinds,
-            _ => self.to,
-        };
-        Place::of(kinds)
-    }
-
-    pub(super) fn from(&self) -> Place {
-        Place::of(self.from)
-    }
-}
-
-fn hint_at_top(kind: TargetKind) -> Option<&'static str> {
-    match kind {
-        MeshHttpRoute | MeshTcpRoute => Some("name the route in `spec.to[].targetRef`"),
-        MeshGateway => Some("only policies in the system namespace may select a gateway"),
-        _ => None,
-    }
 }
 
 impl Place {
@@ -410,10 +103,7 @@ pub(super) fn read_fields(object: &Object<'_>, place: &Place, findings: &mut Fin
         return Reference { kind, target: None };
     };
     let before = findings.errors.len();
-    let fields = FIELDS
-        .iter()
-        .find(|fields| fields.kind == known)
-        .expect("the table has a row for every kind");
+    let fields = Fields::of(known);
     let parts = Parts::read(object, fields, place, findings);
     let target = (findings.errors.len() == before).then(|| parts.assemble(known));
     Reference { kind, target }
@@ -661,24 +351,6 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_and_every_kind_has_its_row() {
-        for policy in PolicyKind::ALL {
-            assert_eq!(
-                PLACES.iter().filter(|places| places.policy == policy).count(),
-                1,
-                "{policy:?}"
-            );
-        }
-        for kind in TargetKind::ALL {
-            assert_eq!(
-                FIELDS.iter().filter(|fields| fields.kind == kind).count(),
-                1,
-                "{kind:?}"
-            );
-        }
-    }
-
-    #[test]
     fn fields_of_each_kind() {
         let all =
             "name: x, namespace: ns, labels: {a: b}, tags: {a: b}, mesh: m, sectionName: s, proxyTypes: [Sidecar]";
@@ -806,37 +478,10 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(
-            read_at("{kind: MeshService, name: a}", &Place::of(MESH)).1,
+            read_at("{kind: MeshService, name: a}", &Place::of(&[Mesh])).1,
             ["ref.kind KIND"]
         );
-        assert_eq!(read_at("{kind: Anything}", &Place::of(MESH)).1, ["ref.kind KIND"]);
-    }
-
-    #[test]
-    fn roles_limit_the_top_level() {
-        let kinds = |policy, role| Places::of(policy).top(role, false).kinds;
-        assert!(kinds(PolicyKind::Timeout, Role::System).contains(&MeshHttpRoute));
-        for role in [Role::Producer, Role::Consumer, Role::WorkloadOwner] {
-            assert!(!kinds(PolicyKind::Timeout, role).contains(&MeshHttpRoute));
-            assert!(!kinds(PolicyKind::Timeout, role).contains(&MeshGateway));
-            assert!(kinds(PolicyKind::Timeout, role).contains(&MeshService));
-            assert!(kinds(PolicyKind::HealthCheck, role).contains(&MeshGateway));
-        }
-        for policy in PolicyKind::ALL {
-            assert!(!kinds(policy, Role::System).contains(&MeshTcpRoute), "{policy:?}");
-        }
-    }
-
-    #[test]
-    fn the_top_level_limits_to() {
-        let kinds = |policy, top| Places::of(policy).to(Some(top)).kinds;
-        assert_eq!(*kinds(PolicyKind::HttpRoute, MeshGateway), [Mesh]);
-        assert_eq!(*kinds(PolicyKind::HttpRoute, Mesh), *SERVICES);
-        assert_eq!(*kinds(PolicyKind::Timeout, MeshHttpRoute), [Mesh, MeshExternalService]);
-        for policy in PolicyKind::ALL {
-            let to = kinds(policy, Mesh);
-            assert_eq!(to.contains(&MeshTcpRoute), to.contains(&MeshHttpRoute), "{policy:?}");
-        }
+        assert_eq!(read_at("{kind: Anything}", &Place::of(&[Mesh])).1, ["ref.kind KIND"]);
     }
 
     #[test]

@@ -57,11 +57,7 @@ fn check_sidecar(sidecar: &Node<'_>, findings: &mut Findings) {
             if kind == Some("Regex")
                 && let Some(error) = regex_error(&text)
             {
-                findings.refuse(
-                    &pattern.path,
-                    Reason::Format,
-                    format!("malformed regular expression: {error}"),
-                );
+                findings.refuse(&pattern.path, Reason::Format, format!("malformed: {error}"));
             }
         }
     }

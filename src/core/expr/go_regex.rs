@@ -15,7 +15,7 @@ const MAX_PATTERN: usize = 16 * 1024;
 
 const MAX_COUNT: u32 = 1000;
 
-pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
+pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     if pattern.len() > MAX_PATTERN {
         return Err(format!("the regular expression is longer than {MAX_PATTERN} bytes"));
     }

@@ -1,7 +1,5 @@
 //! `matches` of a rule: path, method, query parameters and headers.
 
-use std::borrow::Cow;
-
 use crate::compile::Findings;
 use crate::compile::format::regex_error;
 use crate::compile::reader::{Node, Object};
@@ -224,11 +222,7 @@ fn read_header_test(kind: &str, value: &Node<'_>, findings: &mut Findings) -> He
 
 fn check_regex(value: &Node<'_>, text: &str, findings: &mut Findings) {
     if let Some(error) = regex_error(text) {
-        findings.refuse(
-            &value.path,
-            Reason::Format,
-            format!("malformed regular expression: {error}"),
-        );
+        findings.refuse(&value.path, Reason::Format, format!("malformed: {error}"));
     }
 }
 
@@ -250,10 +244,10 @@ fn header_name_fault(name: &str) -> (Reason, &'static str) {
 struct Names(Vec<String>);
 
 impl Names {
-    fn repeats(&mut self, name: &Cow<'_, str>) -> bool {
+    fn repeats(&mut self, name: &str) -> bool {
         let known = self.0.iter().any(|known| known == name);
         if !known {
-            self.0.push(name.to_string());
+            self.0.push(name.to_owned());
         }
         known
     }
