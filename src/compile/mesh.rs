@@ -22,7 +22,7 @@ mod backend_ref;
 mod caller;
 mod datadog_url;
 mod headers;
-pub(super) mod kuma3;
+mod kuma3;
 mod open_telemetry;
 mod policy;
 mod route_rule;

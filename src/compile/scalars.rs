@@ -192,3 +192,94 @@ fn unknown_word(given: &str, known: &[&'static str]) -> String {
         format!("unknown value `{given}`; known: {known}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::problem::FieldPath;
+
+    /// Whether reading this value gives something, and the classes of what is found.
+    fn read<T>(value: &Value, read: impl Fn(&Node<'_>, &mut Findings) -> Option<T>) -> (bool, Vec<&'static str>) {
+        let mut findings = Findings::default();
+        let given = read(&Node::new(Some(value), FieldPath::root()), &mut findings).is_some();
+        (
+            given,
+            findings.errors.iter().map(|problem| problem.reason.as_str()).collect(),
+        )
+    }
+
+    #[test]
+    fn whole_numbers() {
+        for (value, expected) in [
+            (json!(5), (true, vec![])),
+            (json!(null), (false, vec![])),
+            (json!(-1), (false, vec!["FORMAT"])),
+            (json!(4294967296_u64), (false, vec!["FORMAT"])),
+            (json!(u64::MAX), (false, vec!["FORMAT"])),
+            (json!(5.0), (false, vec!["FORMAT"])),
+            (json!("5"), (false, vec!["FORMAT"])),
+            (json!([5]), (false, vec!["FORMAT"])),
+        ] {
+            assert_eq!(
+                read(&value, |node, findings| node.integer(UINT32, findings)),
+                expected,
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_or_text() {
+        for (value, expected) in [
+            (json!(99), (true, vec![])),
+            (json!("99.9"), (true, vec![])),
+            (json!("100.0000000000000000000001"), (true, vec!["RANGE"])),
+            (json!(-1), (true, vec!["RANGE"])),
+            (json!(99.9), (false, vec!["FORMAT"])),
+            (json!(3000000000_u64), (false, vec!["FORMAT"])),
+            (json!("1_000"), (false, vec!["FORMAT"])),
+            (json!(""), (false, vec!["FORMAT"])),
+            (json!(true), (false, vec!["FORMAT"])),
+        ] {
+            assert_eq!(
+                read(&value, |node, findings| node.percentage(findings)),
+                expected,
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (value, expected) in [
+            (json!("1h30m"), (true, vec![])),
+            (json!("+5s"), (true, vec![])),
+            (json!(0), (true, vec![])),
+            (json!("-1s"), (true, vec!["NEG"])),
+            (json!("1d"), (false, vec!["FORMAT"])),
+            (json!(""), (false, vec!["FORMAT"])),
+            (json!(5), (false, vec!["FORMAT"])),
+            (json!({}), (false, vec!["FORMAT"])),
+        ] {
+            assert_eq!(
+                read(&value, |node, findings| node.natural_duration(findings)),
+                expected,
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn flags() {
+        assert_eq!(
+            read(&json!(false), |node, findings| node.flag(findings)),
+            (true, vec![])
+        );
+        assert_eq!(
+            read(&json!("true"), |node, findings| node.flag(findings)),
+            (false, vec!["FORMAT"])
+        );
+    }
+}

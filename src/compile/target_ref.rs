@@ -40,6 +40,8 @@ pub(super) struct Place {
 pub(super) struct Reference {
     /// The kind, whether or not it is taken here.
     pub(super) kind: Option<TargetKind>,
+    /// Which proxies a reference to the mesh covers; all of them for other kinds.
+    pub(super) proxies: ProxyTypes,
     /// `None` if there were findings.
     pub(super) target: Option<TargetRef>,
 }
@@ -100,13 +102,17 @@ pub(super) fn read_fields(object: &Object<'_>, place: &Place, findings: &mut Fin
             names(&place.kinds)
         );
         findings.refuse(&kind_field.path, Reason::Kind, message);
-        return Reference { kind, target: None };
+        return Reference {
+            kind,
+            ..Reference::default()
+        };
     };
     let before = findings.errors.len();
     let fields = Fields::of(known);
     let parts = Parts::read(object, fields, place, findings);
+    let proxies = parts.proxies;
     let target = (findings.errors.len() == before).then(|| parts.assemble(known));
-    Reference { kind, target }
+    Reference { kind, proxies, target }
 }
 
 fn names(kinds: &[TargetKind]) -> String {

@@ -74,8 +74,6 @@ pub enum RefusalKind {
     ForbiddenNamespace,
     /// The object has faults.
     Invalid,
-    /// The object cannot be read.
-    Unreadable,
     /// The labels cannot be computed.
     Internal,
 }
@@ -205,7 +203,6 @@ impl Refusal {
         match self.kind {
             RefusalKind::Forbidden | RefusalKind::ForbiddenNamespace => 403,
             RefusalKind::Invalid => 422,
-            RefusalKind::Unreadable => 400,
             RefusalKind::Internal => 500,
         }
     }
@@ -215,7 +212,6 @@ impl Refusal {
         match self.kind {
             RefusalKind::Forbidden | RefusalKind::ForbiddenNamespace => "Forbidden",
             RefusalKind::Invalid => "Invalid",
-            RefusalKind::Unreadable => "BadRequest",
             RefusalKind::Internal => "InternalError",
         }
     }

@@ -29,6 +29,7 @@ pub(super) struct Top<'v> {
     field: Node<'v>,
     /// `None` for a kind that nobody knows.
     pub(super) kind: Option<TargetKind>,
+    proxies: ProxyTypes,
     pub(super) target: Option<TargetRef>,
 }
 
@@ -46,18 +47,24 @@ impl<'v> Policy<'v> {
         let spec = resource.content.object(findings);
         let inbound = spec.peek("from").is_filled_list() || spec.peek("rules").is_filled_list();
         let field = spec.get("targetRef");
-        let reference = if field.is_present() {
+        let Reference {
+            kind: top,
+            proxies,
+            target,
+        } = if field.is_present() {
             target_ref::read(&field, &places.top(resource.role, inbound), findings)
         } else {
             Reference {
                 kind: Some(TargetKind::Mesh),
                 target: Some(TargetRef::WHOLE_MESH),
+                ..Reference::default()
             }
         };
         let top = Top {
             field,
-            kind: reference.kind,
-            target: reference.target,
+            kind: top,
+            proxies,
+            target,
         };
         Self {
             kind,
@@ -177,10 +184,7 @@ impl Top<'_> {
     pub(super) fn includes_gateways(&self) -> bool {
         match self.kind {
             Some(TargetKind::MeshGateway | TargetKind::MeshHttpRoute) => true,
-            Some(TargetKind::Mesh | TargetKind::MeshSubset) => match &self.target {
-                Some(TargetRef::Mesh { proxies } | TargetRef::MeshSubset { proxies, .. }) => proxies.include_gateways(),
-                _ => ProxyTypes::All.include_gateways(),
-            },
+            Some(TargetKind::Mesh | TargetKind::MeshSubset) => self.proxies.include_gateways(),
             _ => false,
         }
     }

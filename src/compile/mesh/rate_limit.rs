@@ -198,6 +198,9 @@ mod tests {
         refuses("MeshRateLimit", &format!("{{rules: {rule}}}"), &["spec.rules FORBID"]);
         refuses("MeshRateLimit", &format!("{{from: {entry}}}"), &["spec.from CTX"]);
         refuses("MeshRateLimit", &format!("{{to: {entry}}}"), &[]);
+        let unsound = "targetRef: {kind: Mesh, name: x, proxyTypes: [Sidecar]}";
+        let wrong_name = ["spec.targetRef.name CTX"];
+        refuses("MeshRateLimit", &format!("{{{unsound}, rules: {rule}}}"), &wrong_name);
         let sidecars = "targetRef: {kind: MeshSubset, proxyTypes: [Sidecar]}";
         refuses(
             "MeshRateLimit",

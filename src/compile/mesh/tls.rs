@@ -40,13 +40,10 @@ fn check_conf(conf: &Node<'_>, whole_mesh: bool, findings: &mut Findings) {
         mode.word(&["Strict", "Permissive"], findings);
     }
     if !whole_mesh {
-        for field in [&ciphers, &version] {
-            if field.is_filled() || (field.is_present() && field.path == version.path) {
-                findings.refuse(
-                    &field.path,
-                    Reason::Context,
-                    "only valid when the top level is the whole Mesh",
-                );
+        for (field, given) in [(&ciphers, ciphers.is_filled()), (&version, version.is_present())] {
+            if given {
+                let message = "only valid when the top level is the whole Mesh";
+                findings.refuse(&field.path, Reason::Context, message);
             }
         }
         return;
