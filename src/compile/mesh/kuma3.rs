@@ -1,6 +1,8 @@
 //! What Kuma 2 and Writ accept and Kuma 3 refuses: every such warning comes from here and has reason
 //! [`Reason::Removed`], so that a check for Kuma 3 can turn them into errors. Each names the rewrite.
 
+use serde_json::Value;
+
 use crate::compile::Findings;
 use crate::compile::reader::{Node, Object};
 use crate::core::mesh::policy::PolicyKind;
@@ -78,17 +80,23 @@ fn warn_of_rules(entry: &Node<'_>, findings: &mut Findings) {
 }
 
 fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
-    let kind = reference
-        .below("kind")
-        .value()
-        .and_then(|kind| kind.as_str())
-        .unwrap_or_default();
+    let kind_field = reference.below("kind");
+    let kind = text(&kind_field);
+    if matches!(kind, "MeshSubset" | "MeshServiceSubset" | "MeshGateway") {
+        let message = format!("Kuma 3 has no {kind}: refer to a MeshService by labels");
+        findings.warn(&kind_field.path, Reason::Removed, message);
+        return;
+    }
+    let by_label = |label: &str, value: &str| format!("select by `labels: {{{label}: {value}}}`");
     for (field, rewrite) in [
-        ("name", "select by `labels: {kuma.io/display-name: …}`"),
-        ("namespace", "select by `labels: {k8s.kuma.io/namespace: …}`"),
-        ("tags", "select by `labels`"),
-        ("mesh", "leave it out"),
-        ("proxyTypes", "select proxies by kind Dataplane with labels"),
+        ("name", by_label("kuma.io/display-name", text(&reference.below("name")))),
+        (
+            "namespace",
+            by_label("k8s.kuma.io/namespace", text(&reference.below("namespace"))),
+        ),
+        ("tags", "select by `labels`".to_owned()),
+        ("mesh", "leave it out".to_owned()),
+        ("proxyTypes", "select proxies by kind Dataplane with labels".to_owned()),
     ] {
         let field = reference.below(field);
         if field.is_filled() {
@@ -96,6 +104,10 @@ fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
             findings.warn(&field.path, Reason::Removed, message);
         }
     }
+}
+
+fn text<'v>(field: &Node<'v>) -> &'v str {
+    field.value().and_then(Value::as_str).unwrap_or("…")
 }
 
 fn elements<'v>(list: &Node<'v>) -> Vec<Node<'v>> {
@@ -160,8 +172,7 @@ mod tests {
             &[
                 "spec.targetRef.kind REMOVED",
                 "spec.to[0].hostnames REMOVED",
-                "spec.to[0].rules[0].default.backendRefs[0].name REMOVED",
-                "spec.to[0].rules[0].default.backendRefs[0].tags REMOVED",
+                "spec.to[0].rules[0].default.backendRefs[0].kind REMOVED",
                 "spec.to[0].rules[0].default.filters[0].urlRewrite.hostToBackendHostname REMOVED",
             ],
         );

@@ -190,8 +190,9 @@ impl Top<'_> {
     }
 
     pub(super) fn warn(&self, policy: PolicyKind, findings: &mut Findings) {
-        if let Some(kind) = self.kind {
-            kuma3::warn_of_top(policy, kind, &self.field, findings);
+        // What is refused anyway need not be called deprecated.
+        if let Some(target) = &self.target {
+            kuma3::warn_of_top(policy, target.kind(), &self.field, findings);
         }
     }
 }
