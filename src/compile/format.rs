@@ -168,9 +168,9 @@ pub(super) fn is_http_status(text: &str) -> bool {
     })
 }
 
-/// Why a regular expression (RE2) does not compile.
+/// What is wrong with a regular expression (RE2).
 pub(super) fn regex_error(pattern: &str) -> Option<String> {
-    go_regex::compile(pattern).err()
+    go_regex::check(pattern).err()
 }
 
 #[cfg(test)]

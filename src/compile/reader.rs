@@ -12,6 +12,9 @@ use super::Findings;
 use crate::core::nearest::nearest;
 use crate::core::problem::{FieldPath, Reason};
 
+/// Most objects have no more fields than this.
+const USUAL_FIELDS: usize = 12;
+
 /// A value that may be absent, and where it stands or would stand.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'v> {
@@ -61,7 +64,7 @@ impl<'v> Node<'v> {
         Object {
             entries,
             path: self.path.clone(),
-            asked: RefCell::default(),
+            asked: RefCell::new(Vec::with_capacity(USUAL_FIELDS)),
             passed_over: RefCell::default(),
         }
     }
