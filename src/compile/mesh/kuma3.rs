@@ -79,7 +79,13 @@ fn warn_of_rules(entry: &Node<'_>, findings: &mut Findings) {
     }
 }
 
+/// The fields of references that went away.
+const FIELDS: &[&str] = &["name", "namespace", "tags", "mesh", "proxyTypes"];
+
 fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
+    if !reference.is_present() {
+        return;
+    }
     let kind_field = reference.below("kind");
     let kind = text(&kind_field);
     if matches!(kind, "MeshSubset" | "MeshServiceSubset" | "MeshGateway") {
@@ -87,22 +93,20 @@ fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
         findings.warn(&kind_field.path, Reason::Removed, message);
         return;
     }
-    let by_label = |label: &str, value: &str| format!("select by `labels: {{{label}: {value}}}`");
-    for (field, rewrite) in [
-        ("name", by_label("kuma.io/display-name", text(&reference.below("name")))),
-        (
-            "namespace",
-            by_label("k8s.kuma.io/namespace", text(&reference.below("namespace"))),
-        ),
-        ("tags", "select by `labels`".to_owned()),
-        ("mesh", "leave it out".to_owned()),
-        ("proxyTypes", "select proxies by kind Dataplane with labels".to_owned()),
-    ] {
-        let field = reference.below(field);
-        if field.is_filled() {
-            let message = format!("Kuma 3 refuses this field of a {kind} reference: {rewrite}");
-            findings.warn(&field.path, Reason::Removed, message);
+    for name in FIELDS {
+        let field = reference.below(name);
+        if !field.is_filled() {
+            continue;
         }
+        let rewrite = match *name {
+            "name" => format!("select by `labels: {{kuma.io/display-name: {}}}`", text(&field)),
+            "namespace" => format!("select by `labels: {{k8s.kuma.io/namespace: {}}}`", text(&field)),
+            "tags" => "select by `labels`".to_owned(),
+            "mesh" => "leave it out".to_owned(),
+            _ => "select proxies by kind Dataplane with labels".to_owned(),
+        };
+        let message = format!("Kuma 3 refuses this field of a {kind} reference: {rewrite}");
+        findings.warn(&field.path, Reason::Removed, message);
     }
 }
 
