@@ -31,6 +31,17 @@ test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP
 	fi
 	$(CARGO) test --locked
 
+.PHONY: check
+check: lint test ## what every change must pass
+
+.PHONY: bench
+bench: ## measurements, each beside a yardstick (ARGS: a name, --json, --quick)
+	$(CARGO) bench --locked --bench bench -- $(ARGS)
+
+.PHONY: certs
+certs: ## a certificate authority and a leaf for development: certs/dev
+	@certs/make
+
 .PHONY: cluster
 cluster: ## start a control plane on loopback and leave it running; prints its kubeconfig
 	@tests/cluster/up
@@ -48,7 +59,7 @@ image: ## the container image as an OCI archive, without Docker: target/image/wr
 	@tests/cluster/image
 
 .PHONY: e2e
-e2e: ## the image and the manifests on a node with real pods; needs Linux and root
+e2e: ## the image and the manifests on a node with real pods; needs Linux and root (PROFILE=release: as released)
 	@tests/cluster/e2e node
 
 .PHONY: e2e-kind

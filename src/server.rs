@@ -5,6 +5,7 @@
 
 mod accept;
 mod body;
+mod connection;
 mod drain;
 mod files;
 mod handler;

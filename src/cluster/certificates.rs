@@ -12,6 +12,7 @@ mod stored;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -56,6 +57,9 @@ pub struct Settings {
     /// How long API servers and replicas get to see a change before the next one relies on it.
     pub grace: Duration,
 }
+
+/// Says when something may have changed.
+type Changes = stream::SelectAll<stream::BoxStream<'static, ()>>;
 
 /// Where things stand.
 #[derive(Clone, Debug, Default)]
@@ -146,13 +150,13 @@ impl Keeper {
             tokio::select! {
                 () = sleep(pause) => {}
                 // The streams retry for ever; should they end nevertheless, the pause still wakes us.
-                Some(()) = changes.next(), if failures == 0 => {}
+                Some(()) = changes.next(), if failures == 0 => drain(&mut changes),
             }
         }
     }
 
     /// Whatever may have changed what this keeper looks at.
-    fn changes(&self) -> stream::SelectAll<stream::BoxStream<'static, ()>> {
+    fn changes(&self) -> Changes {
         let Settings { namespace, secret, .. } = &self.settings;
         let secrets = Api::namespaced(self.client.clone(), namespace);
         let mut changes = self.configuration_changes();
@@ -160,7 +164,7 @@ impl Keeper {
         changes
     }
 
-    fn configuration_changes(&self) -> stream::SelectAll<stream::BoxStream<'static, ()>> {
+    fn configuration_changes(&self) -> Changes {
         let watch = |name: &String| {
             let api = Api::all(self.client.clone());
             touches::<ValidatingWebhookConfiguration>("validatingwebhookconfigurations", name, api)
@@ -182,9 +186,7 @@ impl Keeper {
                     self.publish(stored, Some("API servers have yet to see the new CA bundle".to_owned()));
                     sleep(SETTLE).await;
                 }
-                let distrust = trust.as_ref().err();
-                let distrust = distrust.map(|error| format!("API servers may not trust the certificate: {error}"));
-                self.publish(stored, distrust);
+                self.publish(stored, trust.as_ref().err().map(distrust));
             }
             let now = Timestamp::now();
             let progress = stored.as_ref().map(Stored::progress);
@@ -337,24 +339,23 @@ impl Keeper {
 /// Keeps somebody else's authority in the webhook configurations: the pair comes from files.
 pub struct FixedBundle {
     keeper: Keeper,
-    bundle: String,
+    bundle: watch::Receiver<String>,
 }
 
 impl FixedBundle {
-    pub fn new(client: Client, settings: Settings, bundle: String) -> Self {
-        Self {
-            keeper: Keeper::new(client, settings).0,
-            bundle,
-        }
+    pub fn new(client: Client, settings: Settings, bundle: watch::Receiver<String>) -> Self {
+        let keeper = Keeper::new(client, settings).0;
+        Self { keeper, bundle }
     }
 
     /// Works until it is dropped; tells after each look why API servers would not trust the pair.
     pub async fn run(self, told: impl Fn(Option<String>)) {
-        let Self { keeper, bundle } = self;
+        let Self { keeper, mut bundle } = self;
         let mut changes = keeper.configuration_changes();
         let mut failures = 0_u32;
         loop {
-            let pause = match bundle::ensure(&keeper.client, &keeper.target, &bundle).await {
+            let wanted = bundle.borrow_and_update().clone();
+            let pause = match bundle::ensure(&keeper.client, &keeper.target, &wanted).await {
                 Ok(_) => {
                     failures = 0;
                     told(None);
@@ -364,16 +365,26 @@ impl FixedBundle {
                     let pause = retry_pause(failures);
                     failures += 1;
                     warn!(%error, retry_in_ms = pause.as_millis(), "CA bundle not settled");
-                    told(Some(format!("API servers may not trust the certificate: {error}")));
+                    told(Some(distrust(&error)));
                     pause
                 }
             };
             tokio::select! {
                 () = sleep(pause) => {}
-                Some(()) = changes.next(), if failures == 0 => {}
+                Ok(()) = bundle.changed() => {}
+                Some(()) = changes.next(), if failures == 0 => drain(&mut changes),
             }
         }
     }
+}
+
+fn distrust(error: &ClusterError) -> String {
+    format!("API servers may not trust the certificate: {error}")
+}
+
+/// Several changes that are known already are one.
+fn drain(changes: &mut Changes) {
+    while changes.next().now_or_never().flatten().is_some() {}
 }
 
 fn retry_pause(failures: u32) -> Duration {

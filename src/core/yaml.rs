@@ -204,7 +204,7 @@ impl<'t> Reader<'t> {
             marks: self.marks,
         };
         let mut root: Option<Node> = None;
-        while let Some(next) = self.events.next() {
+        for next in self.events.by_ref() {
             let (event, span) = next.map_err(syntax)?;
             let at = Position::from(span.start);
             match event {

@@ -4,7 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// All conditions of the process. Ready means that every one of them holds.
 #[derive(Clone, Debug, Default)]
-pub struct Health(Arc<Mutex<Vec<(&'static str, Option<String>)>>>);
+pub struct Health(Arc<Mutex<Vec<Entry>>>);
+
+/// A condition by its name, and why it does not hold.
+#[derive(Debug)]
+struct Entry {
+    name: &'static str,
+    because: Option<String>,
+}
 
 /// One part's own condition in [`Health`].
 #[derive(Clone, Debug)]
@@ -17,7 +24,10 @@ impl Health {
     /// A new condition that does not hold yet, and why.
     pub fn condition(&self, name: &'static str, because: &str) -> Condition {
         let mut conditions = self.lock();
-        conditions.push((name, Some(because.to_owned())));
+        conditions.push(Entry {
+            name,
+            because: Some(because.to_owned()),
+        });
         Condition {
             health: self.clone(),
             index: conditions.len() - 1,
@@ -28,23 +38,23 @@ impl Health {
     pub fn missing(&self) -> Vec<(&'static str, String)> {
         self.lock()
             .iter()
-            .filter_map(|(name, because)| Some((*name, because.clone()?)))
+            .filter_map(|entry| Some((entry.name, entry.because.clone()?)))
             .collect()
     }
 
     /// A panic elsewhere leaves the list whole: each write replaces one entry.
-    fn lock(&self) -> MutexGuard<'_, Vec<(&'static str, Option<String>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Condition {
     pub fn holds(&self) {
-        self.health.lock()[self.index].1 = None;
+        self.health.lock()[self.index].because = None;
     }
 
     pub fn fails(&self, because: impl Into<String>) {
-        self.health.lock()[self.index].1 = Some(because.into());
+        self.health.lock()[self.index].because = Some(because.into());
     }
 }
 

@@ -16,7 +16,8 @@ places="/var/lib/kubelet /var/log/pods /var/log/containers /var/lib/cni /run/con
 
 only_one_node() {
   exec 8>/run/writ-node.lock
-  flock -n 8 || die "another node of the test cluster runs on this machine"
+  # One that is on its way out may take a few seconds.
+  flock -w 30 8 || die "another node of the test cluster runs on this machine"
 }
 
 install_packages() {

@@ -88,7 +88,7 @@ fn the_examples_are_judged_through_the_service() {
         if accepted {
             ns.accepts(&text);
         } else {
-            ns.rejects(&text, "admission webhook \"policies.writ.dev\" denied the request");
+            ns.rejects(&text, "is invalid: \n* spec.conf.modifications[");
         }
     }
 }

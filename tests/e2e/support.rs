@@ -70,9 +70,7 @@ pub(crate) fn skipped() -> bool {
 /// passed.
 fn skip(because: &str) {
     let thread = std::thread::current();
-    let _ = writeln!(
-        std::io::stderr(),
-        "SKIPPED {}: {because}",
-        thread.name().unwrap_or("a test")
-    );
+    let line = format!("\nSKIPPED {}: {because}\n", thread.name().unwrap_or("a test"));
+    // In one piece: other threads write as well.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

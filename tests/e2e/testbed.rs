@@ -120,12 +120,10 @@ fn every_overlay_installs() {
 /// The rights of the service account are what Writ needs, and no more.
 #[test]
 fn rights_are_the_least() {
-    let Some(cluster) = ControlPlane::start() else { return };
-    cluster.install(&root().join("manifests/overlays/local"));
+    let Some(cluster) = support::with_writ() else { return };
+    let writ = cluster.acting_as("writ-system", "writ");
     let may = |verb: &str, what: &str, namespace: &str| {
-        let namespace = format!("--namespace={namespace}");
-        cluster
-            .kubectl_of("writ-system", "writ", ["auth", "can-i", verb, what, &namespace])
+        writ.kubectl(["auth", "can-i", verb, what, "--namespace", namespace])
             .run()
             .success
     };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use kube::Client;
 use tokio::sync::watch;
-use tracing::{error, info};
+use tokio::time::sleep;
+use tracing::{error, info, warn};
 
 use super::{CertificateArgs, ClusterArgs};
 use crate::cluster::certificates::{FixedBundle, Keeper, Report, Settings};
@@ -21,12 +21,19 @@ pub(super) enum Source {
     Files {
         files: PairFiles,
         interval: Duration,
-        bundle: Option<FixedBundle>,
+        authority: Option<Box<Authority>>,
     },
     Keeper {
         keeper: Box<Keeper>,
         reports: watch::Receiver<Report>,
     },
+}
+
+/// The file of the authority behind the pair's files, and who writes it into the webhook configurations.
+pub(super) struct Authority {
+    file: PathBuf,
+    bundle: watch::Sender<String>,
+    keeper: FixedBundle,
 }
 
 /// Where a new certificate is put to use.
@@ -45,6 +52,13 @@ impl Sink {
         self.metrics.certificate(pair.expires());
         self.serving.send_replace(true);
     }
+
+    fn settle(&self, trouble: Option<String>) {
+        match trouble {
+            None => self.condition.holds(),
+            Some(trouble) => self.condition.fails(trouble),
+        }
+    }
 }
 
 impl Source {
@@ -62,33 +76,38 @@ impl Source {
             true => None,
             false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
         };
+        let default_grace = (args.cert_lifetime / 24).min(Duration::from_secs(60 * 60));
         let settings = Settings {
             namespace,
             service,
             configurations: webhook_configuration,
             secret: args.cert_secret,
             lifetime: args.cert_lifetime,
-            grace: args
-                .cert_grace
-                .unwrap_or_else(|| (args.cert_lifetime / 24).min(Duration::from_secs(60 * 60))),
+            grace: args.cert_grace.unwrap_or(default_grace),
         };
         match (args.tls_cert_file.zip(args.tls_key_file), client) {
             (Some((chain, key)), client) => {
                 let (files, pair) = PairFiles::open(chain, key).await?;
                 sink.serve(&pair);
-                let bundle = fixed_bundle(args.tls_ca_file, client, settings).await?;
+                let mut authority = None;
+                if let (Some(file), Some(client)) = (args.tls_ca_file, client) {
+                    let text = tokio::fs::read_to_string(&file).await;
+                    let text = text.with_context(|| format!("reading {}", file.display()))?;
+                    let (bundle, wanted) = watch::channel(text);
+                    let keeper = FixedBundle::new(client, settings, wanted);
+                    authority = Some(Box::new(Authority { file, bundle, keeper }));
+                }
+                let interval = args.tls_reload_interval;
                 Ok(Self::Files {
                     files,
-                    interval: args.tls_reload_interval,
-                    bundle,
+                    interval,
+                    authority,
                 })
             }
             (None, Some(client)) => {
                 let (keeper, reports) = Keeper::new(client, settings);
-                Ok(Self::Keeper {
-                    keeper: Box::new(keeper),
-                    reports,
-                })
+                let keeper = Box::new(keeper);
+                Ok(Self::Keeper { keeper, reports })
             }
             (None, None) => anyhow::bail!("--offline needs --tls-cert-file and --tls-key-file"),
         }
@@ -100,25 +119,28 @@ impl Source {
             Self::Files {
                 files,
                 interval,
-                bundle,
+                authority: None,
             } => {
-                let following = files.follow(interval, |pair| sink.serve(&pair));
-                match bundle {
-                    None => {
-                        sink.condition.holds();
-                        following.await;
+                sink.settle(None);
+                files.follow(interval, |pair| sink.serve(&pair)).await;
+            }
+            Self::Files {
+                files,
+                interval,
+                authority: Some(authority),
+            } => {
+                let Authority { file, bundle, keeper } = *authority;
+                let told = |trouble: Option<String>| {
+                    if trouble.is_some() {
+                        sink.metrics.certificate_error();
                     }
-                    Some(bundle) => {
-                        let told = |trouble: Option<String>| match trouble {
-                            None => sink.condition.holds(),
-                            Some(trouble) => {
-                                sink.metrics.certificate_error();
-                                sink.condition.fails(trouble);
-                            }
-                        };
-                        tokio::join!(following, bundle.run(told));
-                    }
-                }
+                    sink.settle(trouble);
+                };
+                tokio::join!(
+                    files.follow(interval, |pair| sink.serve(&pair)),
+                    follow_authority(file, interval, bundle),
+                    keeper.run(told),
+                );
             }
             Self::Keeper { keeper, reports } => {
                 tokio::join!(keeper.run(), follow_reports(reports, sink));
@@ -127,33 +149,36 @@ impl Source {
     }
 }
 
-async fn fixed_bundle(
-    file: Option<PathBuf>,
-    client: Option<Client>,
-    settings: Settings,
-) -> anyhow::Result<Option<FixedBundle>> {
-    let (Some(file), Some(client)) = (file, client) else {
-        return Ok(None);
-    };
-    let bundle = tokio::fs::read_to_string(&file)
-        .await
-        .with_context(|| format!("reading {}", file.display()))?;
-    Ok(Some(FixedBundle::new(client, settings, bundle)))
+/// Reads the authority's file again and again. One that is gone or empty changes nothing.
+async fn follow_authority(file: PathBuf, interval: Duration, bundle: watch::Sender<String>) {
+    loop {
+        sleep(interval).await;
+        match tokio::fs::read_to_string(&file).await {
+            Ok(text) if text.trim().is_empty() => warn!(file = %file.display(), "The authority's file is empty"),
+            Ok(text) => {
+                bundle.send_if_modified(|known| {
+                    let changed = *known != text;
+                    *known = text;
+                    changed
+                });
+            }
+            Err(error) => warn!(file = %file.display(), %error, "The authority's file cannot be read"),
+        }
+    }
 }
 
 async fn follow_reports(mut reports: watch::Receiver<Report>, sink: Sink) {
     let mut served = None;
-    let mut failures = 0;
+    let mut counted = 0;
     loop {
         let Report {
             unit,
-            trouble,
-            failures: failed,
+            mut trouble,
+            failures,
             ..
         } = reports.borrow_and_update().clone();
-        (failures..failed).for_each(|_| sink.metrics.certificate_error());
-        failures = failed;
-        let mut trouble = trouble;
+        (counted..failures).for_each(|_| sink.metrics.certificate_error());
+        counted = failures;
         if let Some(unit) = unit.filter(|unit| served.as_ref() != Some(unit)) {
             match Pair::from_pem(unit.chain.as_bytes(), unit.key.as_bytes()) {
                 Ok(pair) => {
@@ -167,10 +192,7 @@ async fn follow_reports(mut reports: watch::Receiver<Report>, sink: Sink) {
                 }
             }
         }
-        match trouble {
-            None => sink.condition.holds(),
-            Some(trouble) => sink.condition.fails(trouble),
-        }
+        sink.settle(trouble);
         if reports.changed().await.is_err() {
             return;
         }

@@ -21,6 +21,9 @@ use crate::webhook;
 /// The part whose end is the end of the drain.
 const ADMISSION: &str = "the admission port";
 
+/// Parsing more than this takes longer than others on the same thread should wait.
+const LARGE_BODY: usize = 256 << 10;
+
 /// Counts what the transport sees.
 struct Wire(Metrics);
 
@@ -152,11 +155,9 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         ended = tasks.join_next() => return Err(unexpected(ended)),
     }
     shutdown.enter(Phase::Stopping);
-    while let Some(ended) = tasks.join_next().await {
-        match ended {
-            Ok(ADMISSION) => break,
-            other => return Err(unexpected(Some(other))),
-        }
+    match tasks.join_next().await {
+        Some(Ok(ADMISSION)) => {}
+        ended => return Err(unexpected(ended)),
     }
     admin_shutdown.enter(Phase::Stopping);
     tasks.shutdown().await;
@@ -171,7 +172,11 @@ async fn first_certificate(served: &mut watch::Receiver<bool>) {
 
 fn admit(request: &Request<Bytes>, metrics: &Metrics) -> hyper::Response<Bytes> {
     let started = Instant::now();
-    let webhook::Answer { response, outcome } = webhook::handle(request);
+    let webhook::Answer { response, outcome } = if request.body().len() > LARGE_BODY {
+        tokio::task::block_in_place(|| webhook::handle(request))
+    } else {
+        webhook::handle(request)
+    };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,
         webhook::Outcome::Denied => Outcome::Denied,

@@ -65,6 +65,12 @@ pub(super) enum Elements<'d, 'a> {
     Data(&'d [Datum<'a>]),
 }
 
+/// What copying a value costs: memory of its own, which is dearer than a look.
+const COPY_STEPS: usize = 2;
+
+/// The entries of an object, sorted by key.
+pub(super) type Entries<'d, 'a> = Vec<(Cow<'d, str>, Datum<'a>)>;
+
 impl<'a> Datum<'a> {
     pub(super) fn text(text: impl Into<Rc<str>>) -> Self {
         Self::Text(text.into())
@@ -184,7 +190,7 @@ impl<'a> Datum<'a> {
     }
 
     /// The entries of an object, sorted by key. Of a scope, this asks for every name.
-    pub(super) fn entries(&self, runtime: &Runtime) -> Result<Option<Vec<(Cow<'_, str>, Datum<'a>)>>, EvalError> {
+    pub(super) fn entries(&self, runtime: &Runtime) -> Result<Option<Entries<'_, 'a>>, EvalError> {
         Ok(Some(match self {
             Self::Object(entries) => entries
                 .iter()
@@ -214,7 +220,7 @@ impl<'a> Datum<'a> {
 
     fn copy(&self, runtime: &Runtime, depth: usize) -> Result<Value, EvalError> {
         runtime.check_depth(depth)?;
-        runtime.step(1)?;
+        runtime.step(COPY_STEPS)?;
         Ok(match self {
             Self::Null => Value::Null,
             Self::Bool(value) => Value::Bool(*value),
@@ -304,7 +310,7 @@ impl<'a> Datum<'a> {
 
 fn copy_json(value: &Value, runtime: &Runtime, depth: usize) -> Result<Value, EvalError> {
     runtime.check_depth(depth)?;
-    runtime.step(1)?;
+    runtime.step(COPY_STEPS)?;
     Ok(match value {
         Value::Number(number) => Number::from_json(number).to_json()?,
         Value::String(text) => {

@@ -94,6 +94,7 @@ pub(super) fn evaluate<'a>(node: &'a Node, current: &Datum<'a>, runtime: &Runtim
 }
 
 /// Evaluates, and reads a missing key as null.
+#[inline]
 pub(super) fn forgiving<'a>(node: &'a Node, current: &Datum<'a>, runtime: &Runtime) -> Result<Datum<'a>, Fault<'a>> {
     match evaluate(node, current, runtime) {
         Err(Fault::Missing(_)) => Ok(Datum::Null),
@@ -110,6 +111,7 @@ fn lenient<'a>(node: &'a Node, current: &Datum<'a>, runtime: &Runtime) -> Result
     }
 }
 
+#[inline]
 fn field<'a>(name: &'a str, current: &Datum<'a>, runtime: &Runtime) -> Result<Datum<'a>, Fault<'a>> {
     let found = match current {
         Datum::Json(Value::Object(entries)) => entries.get(name).map(Datum::Json),

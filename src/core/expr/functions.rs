@@ -20,7 +20,7 @@ mod versions;
 use std::borrow::Cow;
 use std::fmt;
 
-use super::datum::{Datum, Elements, Number, Reference, Type};
+use super::datum::{Datum, Elements, Entries, Number, Reference, Type};
 use super::error::{EvalError, Fault};
 use super::runtime::Runtime;
 use super::{evaluate, text};
@@ -199,7 +199,7 @@ impl<'c, 'a> Arguments<'c, 'a> {
         Ok(elements)
     }
 
-    fn entries(&self, position: usize) -> Result<Vec<(Cow<'c, str>, Datum<'a>)>, Fault<'a>> {
+    fn entries(&self, position: usize) -> Result<Entries<'c, 'a>, Fault<'a>> {
         let entries = self
             .get(position)
             .entries(self.runtime)?

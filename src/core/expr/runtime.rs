@@ -96,6 +96,7 @@ impl Runtime {
     }
 
     /// Pays for `count` steps.
+    #[inline]
     pub(super) fn step(&self, count: usize) -> Result<(), EvalError> {
         pay(&self.steps, count, Bound::Steps, self.limits.steps)
     }
@@ -152,6 +153,7 @@ impl Runtime {
     }
 }
 
+#[cold]
 pub(super) fn exceeded(bound: Bound, limit: u64) -> EvalError {
     EvalError::Budget {
         expression: String::new(),
@@ -160,6 +162,7 @@ pub(super) fn exceeded(bound: Bound, limit: u64) -> EvalError {
     }
 }
 
+#[inline]
 fn pay(left: &Cell<u64>, count: usize, bound: Bound, limit: u64) -> Result<(), EvalError> {
     match left.get().checked_sub(count as u64) {
         Some(rest) => {

@@ -52,7 +52,9 @@ impl Writer<'_> {
     fn write(&mut self, datum: &Datum<'_>, depth: usize) -> Result<(), EvalError> {
         self.runtime.check_depth(depth)?;
         self.runtime.step(1)?;
-        if let Some(text) = datum.as_text() {
+        if let Datum::Json(value) = datum {
+            self.json(value, depth)
+        } else if let Some(text) = datum.as_text() {
             self.string(&text)
         } else if let Some(elements) = datum.elements() {
             self.out.push('[');
@@ -74,6 +76,36 @@ impl Writer<'_> {
             self.runtime.produce(2 + 2 * entries.len())
         } else {
             self.scalar(datum)
+        }
+    }
+
+    /// The common case: a piece of a document, without a datum for each of its values.
+    fn json(&mut self, value: &Value, depth: usize) -> Result<(), EvalError> {
+        self.runtime.check_depth(depth)?;
+        self.runtime.step(1)?;
+        match value {
+            Value::String(text) => self.string(text),
+            Value::Array(elements) => {
+                self.out.push('[');
+                for (position, element) in elements.iter().enumerate() {
+                    self.comma(position);
+                    self.json(element, depth + 1)?;
+                }
+                self.out.push(']');
+                self.runtime.produce(2 + elements.len())
+            }
+            Value::Object(entries) => {
+                self.out.push('{');
+                for (position, (key, value)) in entries.iter().enumerate() {
+                    self.comma(position);
+                    self.string(key)?;
+                    self.out.push(':');
+                    self.json(value, depth + 1)?;
+                }
+                self.out.push('}');
+                self.runtime.produce(2 + 2 * entries.len())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.scalar(&Datum::Json(value)),
         }
     }
 

@@ -44,12 +44,15 @@ pub(crate) fn with_writ() -> Option<&'static Cluster> {
     Some(cluster)
 }
 
-/// A cluster, seen as its admin.
+/// A cluster, seen as its admin unless [`Cluster::acting_as`] says otherwise.
 pub(crate) struct Cluster {
     kubeconfig: PathBuf,
     kubectl: PathBuf,
     /// Where `tests/cluster/control-plane` runs it; nothing for a cluster from elsewhere.
     folder: Option<PathBuf>,
+    /// What holds the kubeconfig, if it was made for this value.
+    #[expect(dead_code, reason = "dropped with it")]
+    identity: Option<tempfile::TempDir>,
 }
 
 impl Cluster {
@@ -58,6 +61,7 @@ impl Cluster {
             kubeconfig,
             kubectl: Path::new(&build()).join("kubectl"),
             folder: Some(folder),
+            identity: None,
         }
     }
 
@@ -66,6 +70,7 @@ impl Cluster {
             kubeconfig,
             kubectl: Path::new(&build()).join("kubectl"),
             folder: None,
+            identity: None,
         }
     }
 
@@ -75,36 +80,31 @@ impl Cluster {
     }
 
     pub(crate) fn kubectl<I: AsRef<str>>(&self, arguments: impl IntoIterator<Item = I>) -> Kubectl {
-        self.kubectl_as(&self.kubeconfig, arguments)
-    }
-
-    /// kubectl with the identity of a service account.
-    pub(crate) fn kubectl_of<I: AsRef<str>>(
-        &self,
-        namespace: &str,
-        account: &str,
-        arguments: impl IntoIterator<Item = I>,
-    ) -> Kubectl {
-        let folder = std::env::temp_dir().join(unique("writ-identity"));
-        std::fs::create_dir(&folder).expect("a folder of its own");
-        let file = folder.join("kubeconfig");
-        self.script(
-            "identity",
-            &[namespace, account, file.to_str().expect("a path in UTF-8")],
-        );
-        let mut kubectl = self.kubectl_as(&file, arguments);
-        kubectl.identity = Some(folder);
-        kubectl
-    }
-
-    fn kubectl_as<I: AsRef<str>>(&self, kubeconfig: &Path, arguments: impl IntoIterator<Item = I>) -> Kubectl {
         let mut command = Command::new(&self.kubectl);
-        command.arg("--kubeconfig").arg(kubeconfig).arg("--request-timeout=30s");
+        command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .arg("--request-timeout=30s");
         command.args(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
         Kubectl {
             command,
             input: String::new(),
-            identity: None,
+        }
+    }
+
+    /// The same cluster, seen as one of its service accounts.
+    pub(crate) fn acting_as(&self, namespace: &str, account: &str) -> Self {
+        let identity = tempfile::tempdir().expect("a folder of its own");
+        let kubeconfig = identity.path().join("kubeconfig");
+        self.script(
+            "identity",
+            &[namespace, account, kubeconfig.to_str().expect("a path in UTF-8")],
+        );
+        Self {
+            kubeconfig,
+            kubectl: self.kubectl.clone(),
+            folder: self.folder.clone(),
+            identity: Some(identity),
         }
     }
 
@@ -177,7 +177,6 @@ fn end_of(log: &str) -> String {
 pub(crate) struct Kubectl {
     command: Command,
     input: String,
-    identity: Option<PathBuf>,
 }
 
 /// What kubectl answered.
@@ -225,14 +224,6 @@ impl Kubectl {
         } = self.run();
         assert!(success, "kubectl {call}: {stderr}{stdout}");
         stdout
-    }
-}
-
-impl Drop for Kubectl {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.identity {
-            let _ = std::fs::remove_dir_all(folder);
-        }
     }
 }
 
@@ -285,6 +276,10 @@ impl Namespace<'_> {
 }
 
 impl Drop for Namespace<'_> {
+    #[expect(
+        clippy::print_stderr,
+        reason = "the test harness keeps it and shows it with the failure"
+    )]
     fn drop(&mut self) {
         if std::thread::panicking() {
             let events = self.kubectl(["get", "events"]).run();

@@ -26,7 +26,7 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
     examples: &[(
         concat!(
             "x509_decode('",
-            include_str!("certificates/request.pem"),
+            include_str!("certificates/request.csr"),
             "').Subject.CommonName"
         ),
         r#""*.example.test""#,
@@ -555,9 +555,9 @@ mod tests {
     use super::*;
 
     /// Made with openssl, whose own rendering of it is where the expectations come from.
-    const CERTIFICATE: &str = include_str!("certificates/certificate.pem");
-    const REQUEST: &str = include_str!("certificates/request.pem");
-    const ELLIPTIC: &str = include_str!("certificates/elliptic.pem");
+    const CERTIFICATE: &str = include_str!("certificates/certificate.crt");
+    const REQUEST: &str = include_str!("certificates/request.csr");
+    const ELLIPTIC: &str = include_str!("certificates/elliptic.crt");
     const MODULUS: &str = "110322799621398164695644944707975487316814641152990583154276392593084579198308776316668297808955262321718922950232549783251793506581325071521347996728170032734765766343656271760055058097676982951605241978841015509874406634343959930692273139750216265079068257754690428886249364676246380877388236601455444770387";
 
     #[track_caller]

@@ -72,7 +72,12 @@ fn host(url: &str) -> Result<&str, &'static str> {
         Some(bracketed) => bracketed.split_once(']').ok_or("a bracket is not closed")?,
         None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
-    if !port.is_empty() && !(port.starts_with(':') && port[1..].bytes().all(|byte| byte.is_ascii_digit())) {
+    let digits = if port.is_empty() {
+        Some("")
+    } else {
+        port.strip_prefix(':')
+    };
+    if !digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())) {
         return Err("its port is no number");
     }
     let host = host.split_once("%25").map_or(host, |(host, _)| host);

@@ -45,11 +45,9 @@ impl Parser<'_> {
         &self.tokens[(self.at + count).min(last)].0
     }
 
-    fn next(&mut self) -> Token {
-        let last = self.tokens.len() - 1;
-        let token = std::mem::replace(&mut self.tokens[self.at.min(last)].0, Token::End);
-        self.at = (self.at + 1).min(last);
-        token
+    /// Steps over a token; the last one, the end, is never left.
+    fn next(&mut self) {
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
     fn error(&self, reason: impl Into<String>) -> SyntaxError {
@@ -101,11 +99,10 @@ impl Parser<'_> {
     fn prefix(&mut self) -> Result<Node, SyntaxError> {
         match self.peek() {
             Token::Identifier(_) | Token::Quoted(_) => self.name(),
-            Token::Literal(_) => {
-                let Token::Literal(value) = self.next() else {
-                    unreachable!("peeked")
-                };
-                self.node(Kind::Literal(value))
+            Token::Literal(value) => {
+                let literal = Kind::Literal(value.clone());
+                self.next();
+                self.node(literal)
             }
             Token::Current => {
                 self.next();
@@ -155,22 +152,27 @@ impl Parser<'_> {
         }
     }
 
+    /// A field, or a call if a parenthesis follows.
     fn name(&mut self) -> Result<Node, SyntaxError> {
         let calls = *self.ahead(1) == Token::OpenParen;
-        match self.peek() {
-            Token::Quoted(_) if calls => Err(self.error("a function name is written without quotes")),
-            Token::Identifier(_) | Token::Quoted(_) => {
-                let (Token::Identifier(name) | Token::Quoted(name)) = self.next() else {
-                    unreachable!("peeked")
-                };
-                if calls {
-                    self.call(name)
-                } else {
-                    self.node(Kind::Field(name))
-                }
-            }
-            _ => Err(self.unexpected("a name")),
+        if calls && matches!(self.peek(), Token::Quoted(_)) {
+            return Err(self.error("a function name is written without quotes"));
         }
+        let name = self.take_name("a name")?;
+        if calls {
+            self.call(name)
+        } else {
+            self.node(Kind::Field(name))
+        }
+    }
+
+    fn take_name(&mut self, wanted: &str) -> Result<String, SyntaxError> {
+        let (Token::Identifier(name) | Token::Quoted(name)) = self.peek() else {
+            return Err(self.unexpected(wanted));
+        };
+        let name = name.clone();
+        self.next();
+        Ok(name)
     }
 
     fn call(&mut self, name: String) -> Result<Node, SyntaxError> {
@@ -347,12 +349,7 @@ impl Parser<'_> {
     fn object(&mut self) -> Result<Node, SyntaxError> {
         let mut members = Vec::new();
         loop {
-            if !matches!(self.peek(), Token::Identifier(_) | Token::Quoted(_)) {
-                return Err(self.unexpected("a key"));
-            }
-            let (Token::Identifier(key) | Token::Quoted(key)) = self.next() else {
-                unreachable!("peeked")
-            };
+            let key = self.take_name("a key")?;
             self.expect(&Token::Colon)?;
             members.push((key, self.expression(0)?));
             if self.comma_or(&Token::CloseBrace)? {

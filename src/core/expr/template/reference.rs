@@ -3,21 +3,34 @@
 //! A reference is `$(`, at least one character, no spaces, `)`; the longest such run is taken, so `$(a)-$(b)` is one token. A relative
 //! path starts at the leaf itself, so its first `..` climbs out of the leaf. `\$(X)` is the text `$(X)`.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
 use super::{Path, TemplateError};
 use crate::core::expr::error::Bound;
 use crate::core::expr::runtime::exceeded;
+use crate::core::expr::shorten;
 use crate::core::scalar::number;
+
+/// How much text the references of one document may copy. Many references to one large leaf would multiply it.
+const MAX_BYTES: usize = 16 << 20;
 
 /// The document with all references replaced. They look at the document as it was written.
 pub(super) fn resolve(document: &Value, max_depth: usize) -> Result<Value, TemplateError> {
-    Resolver { document, max_depth }.visit(document, &Path::root(), 0)
+    Resolver {
+        document,
+        max_depth,
+        room: Cell::new(MAX_BYTES),
+    }
+    .visit(document, &Path::root(), 0)
 }
 
 struct Resolver<'d> {
     document: &'d Value,
     max_depth: usize,
+    /// Bytes that references may still copy.
+    room: Cell<usize>,
 }
 
 impl Resolver<'_> {
@@ -58,7 +71,16 @@ impl Resolver<'_> {
         let mut rest = 0;
         while let Some((start, end)) = find(text, rest, Escaped::No) {
             resolved.push_str(&text[rest..start]);
-            resolved.push_str(&self.reference(&text[start..end], path)?);
+            let replacement = self.reference(&text[start..end], path)?;
+            let Some(room) = self.room.get().checked_sub(replacement.len()) else {
+                let reason = exceeded(Bound::Bytes, MAX_BYTES as u64).in_expression("the document's references");
+                return Err(TemplateError::Budget {
+                    path: path.to_string(),
+                    reason,
+                });
+            };
+            self.room.set(room);
+            resolved.push_str(&replacement);
             rest = end;
         }
         resolved.push_str(&text[rest..]);
@@ -68,7 +90,7 @@ impl Resolver<'_> {
     fn reference(&self, token: &str, path: &Path<'_>) -> Result<String, TemplateError> {
         let fail = |reason: String| TemplateError::Reference {
             path: path.to_string(),
-            reference: token.to_owned(),
+            reference: shorten(token).into_owned(),
             reason,
         };
         let inside = token.trim_matches(['$', '(', ')']);
@@ -84,14 +106,16 @@ impl Resolver<'_> {
         let found = lookup(self.document, &target);
         match found {
             None => Err(fail(format!(
-                "got nil resolved variable: nothing is found at {target}; literal text is written \\{token}"
+                "got nil resolved variable: nothing is found at {}; literal text is written \\{}",
+                shorten(&target),
+                shorten(token)
             ))),
             Some(Found::Text(text)) => Ok(format!("{operator}{text}")),
             Some(Found::Value(Value::Number(value))) if !operator.is_empty() => match value.is_f64() {
                 true => Ok(format!("{operator}{:.6}", number::float(value))),
                 false => Ok(format!("{operator}{value}")),
             },
-            Some(Found::Value(other)) => Err(fail(format!("{target} is {other}, not text"))),
+            Some(Found::Value(other)) => Err(fail(format!("{} is {other}, not text", shorten(&target)))),
         }
     }
 }
@@ -114,23 +138,30 @@ fn find(text: &str, from: usize, escaped: Escaped) -> Option<(usize, usize)> {
             Escaped::Yes => before == Some('\\'),
             Escaped::No => before.map_or(start == 0, |before| before != '\\'),
         };
-        if fits && let Some(end) = end_of(text, start) {
-            return Some((start, end));
+        if fits {
+            match end_of(text, start) {
+                Ok(end) => return Some((start, end)),
+                Err(resume) => at = resume,
+            }
         }
     }
     None
 }
 
-/// Where the token that starts at `start` ends: after the last `)` before a space, with something in between.
-fn end_of(text: &str, start: usize) -> Option<usize> {
+/// Where the token that starts at `start` ends: after the last `)` before a space, with something in between. If it is no
+/// token, where to look for the next one: a run without `)` holds none at all, and must not be read again for each `$(`.
+fn end_of(text: &str, start: usize) -> Result<usize, usize> {
     let inside = start + 2;
-    let first = text[inside..]
+    let Some(first) = text[inside..]
         .chars()
         .next()
-        .filter(|first| !matches!(first, '\n' | ' '))?;
+        .filter(|first| !matches!(first, '\n' | ' '))
+    else {
+        return Err(inside);
+    };
     let second = inside + first.len_utf8();
     let run = &text[second..second + text[second..].find(' ').unwrap_or(text.len() - second)];
-    run.rfind(')').map(|close| second + close + 1)
+    run.rfind(')').map(|close| second + close + 1).ok_or(second + run.len())
 }
 
 fn unescape(text: String) -> String {
@@ -280,5 +311,14 @@ mod tests {
         assert!(refused("$(../n)").contains("not text"));
         // Greedy: this is one reference to the path `/a/o/k)-$(../o/k`.
         assert!(refused("$(../o/k)-$(../o/k)").contains("got nil"));
+    }
+
+    #[test]
+    fn references_cannot_multiply_a_large_leaf() {
+        let mut document = Map::new();
+        document.insert("large".to_owned(), json!("x".repeat(1 << 20)));
+        document.insert("many".to_owned(), json!(vec!["$(/large)"; 100]));
+        let error = resolve(&document.into(), 64).expect_err("a budget error");
+        assert!(error.to_string().contains("goes beyond"), "{error}");
     }
 }

@@ -19,15 +19,22 @@ pub(super) struct Token<'t> {
 pub(super) fn next(text: &str, from: usize) -> Option<Token<'_>> {
     let mut at = from;
     while let Some(found) = text[at..].find("{{") {
-        let start = at + found;
-        let preceded = match text[from..start].chars().next_back() {
-            Some(before) => before != '\\',
-            None => start == 0,
-        };
-        if preceded && let Some(end) = end_of(text, start) {
-            return Some(Token::new(text, start, end));
+        let run = at + found;
+        at = run + text[run..].bytes().take_while(|byte| *byte == b'{').count();
+        // Of a run of braces only the last two can open a token, or the last three if its body starts with a group.
+        for start in [at.checked_sub(3), Some(at - 2)]
+            .into_iter()
+            .flatten()
+            .filter(|start| *start >= run)
+        {
+            let preceded = match text[from..start].chars().next_back() {
+                Some(before) => before != '\\',
+                None => start == 0,
+            };
+            if preceded && let Some(end) = end_of(text, start) {
+                return Some(Token::new(text, start, end));
+            }
         }
-        at = start + 1;
     }
     None
 }

@@ -1,0 +1,251 @@
+//! One connection: handshake, then requests and answers until either side has had enough.
+//!
+//! Every request that could be read is answered: one above the limits waits for its turn and is then told 503, a panic in
+//! the handler is a 500.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, error};
+
+use super::body::{self, BodyError};
+use super::{Drain, Event, Handler, Limits, Observer, Phase};
+
+/// Streams that one HTTP/2 client may have open at once.
+const MOST_STREAMS: u32 = 256;
+/// How long a refused client may go on sending before it is cut off.
+const DISCARD_TIME: Duration = Duration::from_secs(2);
+
+/// What all connections of one listener share.
+pub(super) struct Shared<H, O> {
+    handler: H,
+    observer: O,
+    limits: Limits,
+    seats: Semaphore,
+    turns: Semaphore,
+    drain: Drain,
+}
+
+/// Whether a connection got a seat in time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seat {
+    Taken,
+    None,
+}
+
+/// Tells the observer when something ends, however it ends: hyper drops a request whose client has gone.
+struct Until<'a, O: Observer>(&'a O, Event);
+
+impl<O: Observer> Drop for Until<'_, O> {
+    fn drop(&mut self) {
+        self.0.observe(self.1);
+    }
+}
+
+impl<H: Handler, O: Observer> Shared<H, O> {
+    pub(super) fn new(handler: H, limits: Limits, observer: O, drain: Drain) -> Self {
+        let (seats, turns) = (Semaphore::new(limits.connections), Semaphore::new(limits.requests));
+        Self {
+            handler,
+            observer,
+            limits,
+            seats,
+            turns,
+            drain,
+        }
+    }
+
+    /// Serves one connection to its end.
+    pub(super) async fn converse(self: Arc<Self>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        self.observer.observe(Event::Connected);
+        let _end = Until(&self.observer, Event::Disconnected);
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = tls else {
+            return self.speak(stream, Version::HTTP_11).await;
+        };
+        match timeout(self.limits.handshake_time, tls.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let version = match stream.get_ref().1.alpn_protocol() {
+                    Some(b"h2") => Version::HTTP_2,
+                    _ => Version::HTTP_11,
+                };
+                self.speak(stream, version).await;
+            }
+            Ok(Err(error)) => {
+                debug!(%error, "TLS handshake failed");
+                self.observer.observe(Event::HandshakeFailed);
+            }
+            Err(_elapsed) => {
+                debug!("TLS handshake took too long");
+                self.observer.observe(Event::HandshakeFailed);
+            }
+        }
+    }
+
+    async fn speak<I>(self: &Arc<Self>, io: I, version: Version)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let permit = within(&self.seats, self.limits.queue_time).await;
+        let seat = if permit.is_some() { Seat::Taken } else { Seat::None };
+        let asked = Arc::new(AtomicBool::new(false));
+        let service = {
+            let (shared, asked) = (self.clone(), asked.clone());
+            service_fn(move |request: Request<Incoming>| {
+                asked.store(true, Ordering::Relaxed);
+                let shared = shared.clone();
+                async move { Ok::<_, Infallible>(shared.answer(request, seat).await) }
+            })
+        };
+        let io = TokioIo::new(io);
+        if version == Version::HTTP_2 {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder.timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
+            builder.keep_alive_interval(self.limits.idle_time / 4);
+            self.run(builder.serve_connection(io, service), &asked).await;
+        } else {
+            let mut builder = http1::Builder::new();
+            // hyper's time for headers runs while a connection rests, too; ours for the first headers is below.
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(self.limits.idle_time);
+            self.run(builder.serve_connection(io, service), &asked).await;
+        }
+    }
+
+    /// Drives a connection to its end. A new one that does not ask in time is closed; a stop lets it finish.
+    async fn run<C>(&self, connection: C, asked: &AtomicBool)
+    where
+        C: GracefulConnection<Error: std::fmt::Display>,
+    {
+        let mut connection = pin!(connection);
+        let mut first_request = pin!(sleep(self.limits.header_time));
+        let mut drain = self.drain.clone();
+        let (mut is_new, mut is_open) = (true, true);
+        let ended = loop {
+            tokio::select! {
+                ended = connection.as_mut() => break ended,
+                () = first_request.as_mut(), if is_new => {
+                    is_new = false;
+                    if !asked.load(Ordering::Relaxed) {
+                        debug!("No request came on a new connection");
+                        return;
+                    }
+                }
+                () = drain.stopping(), if is_open => {
+                    is_open = false;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        };
+        if let Err(error) = ended {
+            debug!(%error, "Connection ended early");
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>, seat: Seat) -> Response<Full<Bytes>> {
+        self.observer.observe(Event::RequestStarted);
+        let _end = Until(&self.observer, Event::RequestEnded);
+        let version = request.version();
+        let (head, mut body) = request.into_parts();
+        let sends_unasked = !head.headers.contains_key(EXPECT);
+        let mut response = match self.read(&mut body, seat).await {
+            Ok((bytes, _turn)) => self.handle(Request::from_parts(head, bytes)).await,
+            Err(refusal) => {
+                self.observer.observe(Event::Refused(refusal.status()));
+                if sends_unasked {
+                    body::discard(&mut body, 4 * self.limits.body, DISCARD_TIME).await;
+                }
+                refusal
+            }
+        };
+        let closing = seat == Seat::None || self.drain.phase() != Phase::Serving;
+        if closing && version <= Version::HTTP_11 {
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response.map(Full::new)
+    }
+
+    /// The body and the turn to handle it, or the refusal. The turn comes first, so that bodies in memory are bounded.
+    async fn read(&self, body: &mut Incoming, seat: Seat) -> Result<(Bytes, SemaphorePermit<'_>), Response<Bytes>> {
+        let limits = &self.limits;
+        if seat == Seat::None {
+            return Err(busy("connections", limits.connections));
+        }
+        let Some(turn) = within(&self.turns, limits.queue_time).await else {
+            return Err(busy("requests", limits.requests));
+        };
+        let (status, text) = match body::read(body, limits.body, limits.body_time).await {
+            Ok(bytes) => return Ok((bytes, turn)),
+            Err(BodyError::TooLarge) => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the body is larger than the limit of {} bytes", limits.body),
+            ),
+            Err(BodyError::TooSlow) => (
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the body did not arrive within {} s", limits.body_time.as_secs_f32()),
+            ),
+            Err(BodyError::Broken(reason)) => (StatusCode::BAD_REQUEST, format!("the body cannot be read: {reason}")),
+        };
+        Err(plain(status, text))
+    }
+
+    async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let handling = AssertUnwindSafe(async { self.handler.handle(request).await });
+        match handling.catch_unwind().await {
+            Ok(response) => response,
+            Err(_panic) => {
+                error!("The handler of a request panicked");
+                self.observer.observe(Event::Panicked);
+                let text = "this request met a fault in the program, see its log";
+                plain(StatusCode::INTERNAL_SERVER_ERROR, text.to_owned())
+            }
+        }
+    }
+}
+
+/// A permit at once, or within the time.
+async fn within(semaphore: &Semaphore, time: Duration) -> Option<SemaphorePermit<'_>> {
+    match semaphore.try_acquire() {
+        Ok(permit) => Some(permit),
+        Err(_) => timeout(time, semaphore.acquire()).await.ok()?.ok(),
+    }
+}
+
+fn busy(what: &str, limit: usize) -> Response<Bytes> {
+    let text = format!("busy: the limit of {limit} {what} is reached, try again");
+    let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+fn plain(status: StatusCode, text: String) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(text + "\n"));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
