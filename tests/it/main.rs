@@ -12,6 +12,7 @@ mod hostile;
 mod jmespath;
 mod layers;
 mod manifests;
+mod mesh;
 mod proxy_template;
 mod serve;
 mod server;
