@@ -3,6 +3,7 @@
 //! `routes` picks by method and path, `review` reads and writes AdmissionReviews, `validate` judges the policies that
 //! people apply. It knows no socket, no TLS, no cluster.
 
+mod object;
 mod review;
 mod routes;
 mod validate;

@@ -184,26 +184,54 @@ fn pod() -> Value {
     })
 }
 
+/// What an API server sends for `kubectl apply` of a template: the content, the copy of it that kubectl keeps in an
+/// annotation, and the fields that the API server manages.
 fn policy() -> Value {
-    let modification = |index: usize| {
-        json!({"cluster": {
-            "operation": "add",
-            "value": {
-                "name": format!("cluster-{index}"), "connectTimeout": "5s", "type": "STATIC", "lbPolicy": "ROUND_ROBIN",
-                "loadAssignment": {
-                    "clusterName": format!("cluster-{index}"),
-                    "endpoints": [{"lbEndpoints": [{"endpoint": {"address": {"socketAddress": {
-                        "address": "127.0.0.1", "portValue": 9000 + index}}}}]}],
-                },
-                "circuitBreakers": {"thresholds": [{"maxConnections": 1024, "maxPendingRequests": 1024, "maxRetries": 3}]},
-            },
-        }})
-    };
-    json!({
-        "apiVersion": "kuma.io/v1alpha1", "kind": "ProxyTemplate", "metadata": {"name": "many-clusters"}, "mesh": "default",
-        "spec": {
-            "selectors": [{"match": {"kuma.io/service": "backend"}}],
-            "conf": {"imports": ["default-proxy"], "modifications": (0..10).map(modification).collect::<Vec<_>>()},
+    let content = json!({
+        "selectors": [{"match": {"kuma.io/service": "backend", "version": "v2"}}],
+        "conf": {
+            "imports": ["default-proxy"],
+            "modifications": [
+                {"cluster": {
+                    "operation": "patch", "match": {"origin": "outbound"},
+                    "value": {"connectTimeout": "3s", "circuitBreakers": {"thresholds": [{"maxConnections": 1024}]}},
+                }},
+                {"httpFilter": {
+                    "operation": "addBefore",
+                    "match": {"name": "envoy.filters.http.router", "listenerName": "inbound:127.0.0.1:8080"},
+                    "value": {"name": "envoy.filters.http.cors", "typedConfig": {
+                        "@type": "type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors"}},
+                }},
+                {"networkFilter": {"operation": "remove", "match": {"name": "envoy.filters.network.rbac"}}},
+            ],
         },
-    })
+    });
+    let mut applied = json!({
+        "apiVersion": "kuma.io/v1alpha1", "kind": "ProxyTemplate", "mesh": "default",
+        "metadata": {"name": "backend-tuning", "annotations": {"team": "payments"}, "labels": {"app.kubernetes.io/part-of": "shop"}},
+        "spec": content,
+    });
+    let copy = applied.to_string() + "\n";
+    let fields = json!({
+        "f:mesh": {},
+        "f:metadata": {
+            "f:annotations": {".": {}, "f:kubectl.kubernetes.io/last-applied-configuration": {}, "f:team": {}},
+            "f:labels": {".": {}, "f:app.kubernetes.io/part-of": {}},
+        },
+        "f:spec": {".": {}, "f:conf": {}, "f:selectors": {}},
+    });
+    let metadata = &mut applied["metadata"];
+    metadata["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = Value::from(copy);
+    metadata["uid"] = json!("8f3c5c0e-6f2e-4c55-9f0e-5b1f1d0f7a11");
+    metadata["resourceVersion"] = json!("184467");
+    metadata["generation"] = json!(7);
+    metadata["creationTimestamp"] = json!("2026-11-16T11:00:00Z");
+    metadata["managedFields"] = ["kubectl-client-side-apply", "kubectl-edit"]
+        .map(|manager| {
+            json!({"manager": manager, "operation": "Update", "apiVersion": "kuma.io/v1alpha1",
+                   "time": "2026-11-16T11:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields})
+        })
+        .into_iter()
+        .collect();
+    applied
 }
