@@ -10,6 +10,7 @@ use writ::compile;
 /// A field and the class of what is wrong there.
 type Finding = (String, String);
 
+#[expect(clippy::print_stdout, reason = "a test that has nothing to do says so")]
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("WRIT_CONFORMANCE").map(|root| PathBuf::from(root).join("kuma/cases"));
     if folder.is_none() {
