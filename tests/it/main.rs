@@ -14,5 +14,6 @@ mod layers;
 mod manifests;
 mod mesh;
 mod proxy_template;
+mod readme;
 mod serve;
 mod server;
