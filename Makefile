@@ -34,6 +34,18 @@ test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP
 .PHONY: check
 check: lint test ## what every change must pass
 
+.PHONY: golden
+golden: ## rewrite the files that follow from the code (manifests/crds); review the difference
+	UPDATE_GOLDEN=1 $(CARGO) test --locked --test it manifests
+
+.PHONY: deny
+deny: ## licences, sources and doubled crates of what is linked in; needs cargo-deny
+	$(CARGO) deny check licenses bans sources
+
+.PHONY: doc
+doc: ## the documentation of the code: target/doc/writ
+	$(CARGO) doc --locked --no-deps
+
 .PHONY: bench
 bench: ## measurements, each beside a yardstick (ARGS: a name, --json, --quick)
 	$(CARGO) bench --locked --bench bench -- $(ARGS)
