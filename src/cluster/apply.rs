@@ -99,7 +99,11 @@ impl Writer {
 
     async fn merge_labels(&self, kind: &ApiKind, key: &ObjectKey, labels: Value) -> Result<(), WriteError> {
         let body = json!({"metadata": {"labels": labels}});
-        match self.api.merge(kind, key.namespace.as_deref(), &key.name, "", &body).await {
+        match self
+            .api
+            .merge(kind, key.namespace.as_deref(), &key.name, "", &body)
+            .await
+        {
             Ok(_) | Err(ClusterError::Missing { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -120,7 +124,9 @@ impl Writer {
         if !self.tenure.is_held() {
             return Err(WriteError::NotOurTurn);
         }
-        Gate::new(reach, &Outbound::default()).target(key).map_err(|refusal| WriteError::OutOfReach(refusal.to_string()))?;
+        Gate::new(reach, &Outbound::default())
+            .target(key)
+            .map_err(|refusal| WriteError::OutOfReach(refusal.to_string()))?;
         Ok(self.discovery.find(&key.gvk).await?)
     }
 }

@@ -24,7 +24,9 @@ pub enum Event {
     Listing,
     Listed(Value),
     /// The list has ended. It was true at this resource version.
-    Synced { version: u64 },
+    Synced {
+        version: u64,
+    },
     Changed(Value),
     Deleted(Value),
     /// It cannot go on for now.
@@ -65,7 +67,11 @@ pub async fn follow(api: Api, kind: Arc<ApiKind>, selection: Selection, events: 
                     told_poll = true;
                     let resource = kind.plural_name();
                     let reason = "listing every two seconds instead".to_owned();
-                    let trouble = ClusterError::Refused { verb: "watch", resource, reason };
+                    let trouble = ClusterError::Refused {
+                        verb: "watch",
+                        resource,
+                        reason,
+                    };
                     if events.send(Event::Trouble(trouble)).await.is_err() {
                         return;
                     }
@@ -135,7 +141,9 @@ async fn list(
             }
         }
         if next.is_empty() {
-            let synced = Event::Synced { version: version.parse().unwrap_or_default() };
+            let synced = Event::Synced {
+                version: version.parse().unwrap_or_default(),
+            };
             return Ok(events.send(synced).await.map(|()| version).map_err(|_| Unwanted));
         }
         from = next;

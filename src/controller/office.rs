@@ -15,10 +15,10 @@ use super::policies::{resume, write_all_status};
 use super::process::{Trouble, process};
 use super::queue::Task;
 use super::shared::Shared;
+use crate::cluster::Selection;
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::memory::Memory;
 use crate::cluster::watch::{Event, follow};
-use crate::cluster::Selection;
 use crate::core::generate::PolicyKey;
 use crate::core::generate::progress::{Moment, Progress};
 use crate::core::resource::text_at;
@@ -84,10 +84,17 @@ pub(super) async fn work(shared: Arc<Shared>, mut finishing: watch::Receiver<boo
             task = shared.queue.take() => task,
             _ = finishing.wait_for(|finish| *finish) => return,
         };
-        let Task { key, mut work, failures, .. } = task;
+        let Task {
+            key,
+            mut work,
+            failures,
+            ..
+        } = task;
         let started = Instant::now();
         let result = process(&shared, &key.policy, &key.rule, &work, failures > 0).await;
-        shared.metrics.executed(&key.policy, &key.rule, result.is_ok(), started.elapsed());
+        shared
+            .metrics
+            .executed(&key.policy, &key.rule, result.is_ok(), started.elapsed());
         match result {
             Ok(report) => {
                 if !report.created.is_empty() {
@@ -182,7 +189,10 @@ fn advance(shared: &Shared, stored: &Progress) -> Progress {
 /// Follows the ConfigMap of the operators' settings.
 pub(super) async fn follow_settings(shared: Arc<Shared>, name: String) {
     let kind = Arc::new(ApiKind::builtin("v1", "ConfigMap"));
-    let selection = Selection { namespace: Some(shared.namespace.clone()), ..Selection::default() };
+    let selection = Selection {
+        namespace: Some(shared.namespace.clone()),
+        ..Selection::default()
+    };
     let (sender, mut events) = channel(16);
     let following = follow(shared.api.clone(), kind, selection, sender);
     let reading = async {
@@ -201,7 +211,9 @@ pub(super) async fn follow_settings(shared: Arc<Shared>, name: String) {
             };
             let mut problems = Vec::new();
             let settings = Settings::read(data, &shared.namespace, &mut problems);
-            problems.iter().for_each(|problem| warn!(%problem, "A setting cannot be read"));
+            problems
+                .iter()
+                .for_each(|problem| warn!(%problem, "A setting cannot be read"));
             shared.settings.store(Arc::new(settings));
         }
     };

@@ -20,7 +20,7 @@ use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
 use crate::compile::generate::retargeted;
 use crate::core::generate::progress::{Moment, PolicyProgress, Progress, RuleProgress};
-use crate::core::generate::{PolicyKey, Rule, TargetKind};
+use crate::core::generate::{PolicyKey, Rule, TargetKind, Way};
 use crate::core::resource::{Gvk, text_at};
 use crate::index::{Indexed, Transition};
 use crate::telemetry::Condition;
@@ -114,36 +114,73 @@ fn apply(shared: &Shared, document: Value) -> Transition {
 fn react(shared: &Shared, transition: &Transition) {
     let Transition { old, new, .. } = transition;
     let Some(policy) = &new.policy else { return };
-    if let Some(old) = old.as_ref().filter(|old| old.uid == new.uid) {
-        let rules = || old.policy.iter().flat_map(|policy| &policy.rules);
-        let removed: Vec<&Arc<Rule>> = rules().filter(|old| policy.rules.iter().all(|new| new.name != old.name)).collect();
-        for rule in &removed {
-            let (policy, rule, legacy) = (new.key.clone(), rule.name.clone(), rule.legacy());
-            shared.chore(Chore::Bury { policy, rule, legacy });
-        }
+    let old = old.as_ref().filter(|old| old.uid == new.uid);
+    let before = || old.iter().flat_map(|old| &old.policy).flat_map(|policy| &policy.rules);
+    let removed: Vec<&Arc<Rule>> = before()
+        .filter(|old| policy.rules.iter().all(|new| new.name != old.name))
+        .collect();
+    let others = old
+        .map(|old| retargeted(&old.document, &new.document))
+        .unwrap_or_default();
+    for rule in &removed {
+        let (policy, rule, legacy) = (new.key.clone(), rule.name.clone(), rule.legacy());
+        shared.chore(Chore::Bury { policy, rule, legacy });
+    }
+    for rule in before().filter(|rule| others.contains(&rule.name)) {
+        // The rule starts anew: its new targets are made from the next event on.
+        restart(&mut shared.progress(), new, &rule.name);
         if removed.is_empty() {
-            let others = retargeted(&old.document, &new.document);
-            for rule in rules().filter(|rule| others.contains(&rule.name)) {
-                let kinds = rule.target_kinds().into_iter().map(kind_of).collect();
-                shared.chore(Chore::Release { policy: new.key.clone(), rule: rule.name.clone(), kinds });
-            }
+            let kinds = rule.target_kinds().into_iter().map(kind_of).collect();
+            shared.chore(Chore::Release {
+                policy: new.key.clone(),
+                rule: rule.name.clone(),
+                kinds,
+            });
         }
     }
-    visit(shared, new);
+    for rule in &policy.rules {
+        let known = before().any(|before| before.name == rule.name);
+        if known && !others.contains(&rule.name) {
+            look_at_downstream(shared, &new.key, rule);
+        }
+        if !known || rule.generate_existing {
+            look_at_triggers(shared, &new.key, rule);
+        }
+    }
 }
 
-/// Has the rules of a policy look at what they have made and, where its kinds are watched, at their triggers.
+/// Has the rules of a policy look at what they have made, and at their triggers.
 pub(super) fn visit(shared: &Shared, indexed: &Indexed) {
-    let kinds = shared.discovery.kinds();
     for rule in indexed.policy.iter().flat_map(|policy| &policy.rules) {
-        let made = shared.downstream().marks(|marks| marks.policy == indexed.key && marks.rule == rule.name);
-        made.iter().for_each(|marks| shared.enqueue_owner(Lane::Bulk, marks, Causes::POLICY, None));
-        for kind in rule.matching.matching.kinds().flat_map(|selector| kinds.select(selector)) {
-            let watched = shared.triggers().is_synced(&kind.gvk, indexed.key.namespace.as_deref());
-            if watched {
-                let (policy, rule, gvk) = (indexed.key.clone(), rule.name.clone(), kind.gvk.clone());
-                shared.chore(Chore::Pass { policy, rule, gvk });
-            }
+        look_at_downstream(shared, &indexed.key, rule);
+        look_at_triggers(shared, &indexed.key, rule);
+    }
+}
+
+fn look_at_downstream(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
+    let made = shared
+        .downstream()
+        .marks(|marks| marks.policy == *policy && marks.rule == rule.name);
+    made.iter()
+        .for_each(|marks| shared.enqueue_owner(Lane::Bulk, marks, Causes::POLICY, None));
+}
+
+/// Kinds that are not watched yet are looked at when their watch begins.
+fn look_at_triggers(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
+    if rule.way() != Way::Watch {
+        return;
+    }
+    let kinds = shared.discovery.kinds();
+    for kind in rule
+        .matching
+        .matching
+        .kinds()
+        .flat_map(|selector| kinds.select(selector))
+    {
+        let watched = shared.triggers().is_synced(&kind.gvk, policy.namespace.as_deref());
+        if watched {
+            let (policy, rule, gvk) = (policy.clone(), rule.name.clone(), kind.gvk.clone());
+            shared.chore(Chore::Pass { policy, rule, gvk });
         }
     }
 }
@@ -163,16 +200,39 @@ fn begin(progress: &mut Progress, indexed: &Indexed, start: Moment) {
     let Some(policy) = &indexed.policy else { return };
     let entry = progress.0.entry(indexed.key.clone()).or_default();
     if entry.uid != indexed.uid {
-        *entry = PolicyProgress { uid: indexed.uid.clone(), ..PolicyProgress::default() };
+        *entry = PolicyProgress {
+            uid: indexed.uid.clone(),
+            ..PolicyProgress::default()
+        };
     }
     for rule in &policy.rules {
         let known = entry.rules.entry(rule.name.clone());
-        known.or_insert_with(|| RuleProgress::starting(start, Vec::new())).legacy = rule.legacy();
+        known
+            .or_insert_with(|| RuleProgress::starting(start, Vec::new()))
+            .legacy = rule.legacy();
+    }
+}
+
+/// What was before does not count for a rule that makes other targets now.
+fn restart(progress: &mut Progress, indexed: &Indexed, rule: &str) {
+    let rule = progress
+        .0
+        .get_mut(&indexed.key)
+        .and_then(|policy| policy.rules.get_mut(rule));
+    if let Some(rule) = rule {
+        rule.start = Moment {
+            version: indexed.version,
+            seconds: 0,
+        };
+        rule.cursor = rule.start;
     }
 }
 
 fn start_of(indexed: &Indexed) -> Moment {
-    Moment { version: indexed.version, seconds: indexed.created }
+    Moment {
+        version: indexed.version,
+        seconds: indexed.created,
+    }
 }
 
 /// Goes on where the last holder of the lease stopped. Without any memory everything that exists is old.
@@ -184,7 +244,10 @@ pub(super) fn resume(shared: &Shared, recalled: Option<Progress>) {
     for indexed in snapshot.policies() {
         let mut start = start_of(indexed);
         if fresh && start.version <= listed_at {
-            start = Moment { version: listed_at, seconds: 0 };
+            start = Moment {
+                version: listed_at,
+                seconds: 0,
+            };
         }
         begin(&mut progress, indexed, start);
     }
@@ -194,7 +257,10 @@ pub(super) fn resume(shared: &Shared, recalled: Option<Progress>) {
         for (rule, known) in &entry.rules {
             let gone = match present {
                 None => true,
-                Some(indexed) => indexed.policy.as_ref().is_some_and(|policy| policy.rules.iter().all(|found| found.name != *rule)),
+                Some(indexed) => indexed
+                    .policy
+                    .as_ref()
+                    .is_some_and(|policy| policy.rules.iter().all(|found| found.name != *rule)),
             };
             if gone {
                 let (policy, rule, legacy) = (policy.clone(), rule.clone(), known.legacy.clone());
@@ -217,9 +283,13 @@ async fn settle(shared: &Shared, kind: &ApiKind, transition: Transition) {
 pub(super) async fn write_status(shared: &Shared, kind: &ApiKind, indexed: &Indexed) {
     let readiness = match indexed.problems.first() {
         None => Readiness::Ready,
-        Some(problem) => Readiness::NotReady { because: problem.to_string() },
+        Some(problem) => Readiness::NotReady {
+            because: problem.to_string(),
+        },
     };
-    let Some(wanted) = policy_status(&indexed.document, &readiness, Timestamp::now()) else { return };
+    let Some(wanted) = policy_status(&indexed.document, &readiness, Timestamp::now()) else {
+        return;
+    };
     let PolicyKey { namespace, name } = &indexed.key;
     if let Err(error) = status::write(&shared.api, kind, namespace.as_deref(), name, wanted).await {
         warn!(policy = %indexed.key, %error, "Cannot write the status of a policy");

@@ -63,15 +63,29 @@ pub(super) enum Grounds {
 }
 
 /// Does one piece of work from the queue.
-pub(super) async fn process(shared: &Shared, policy: &PolicyKey, rule: &str, work: &Work, retry: bool) -> Result<Report, Trouble> {
-    let Some(entry) = shared.snapshot.load().rule(policy, rule) else { return Ok(Report::default()) };
+pub(super) async fn process(
+    shared: &Shared,
+    policy: &PolicyKey,
+    rule: &str,
+    work: &Work,
+    retry: bool,
+) -> Result<Report, Trouble> {
+    let Some(entry) = shared.snapshot.load().rule(policy, rule) else {
+        return Ok(Report::default());
+    };
     let (rule, causes) = (&entry.rule, work.causes);
     if !rule.synchronize && !causes.meets(Causes::TRIGGER | Causes::EXISTING) {
         return Ok(Report::default());
     }
     let mut report = Report::default();
     if !work.lost_sources.is_empty() {
-        let lost = |record: &Record| record.marks.source.as_ref().is_some_and(|uid| work.lost_sources.contains(uid));
+        let lost = |record: &Record| {
+            record
+                .marks
+                .source
+                .as_ref()
+                .is_some_and(|uid| work.lost_sources.contains(uid))
+        };
         let records = shared.downstream().of(policy, &rule.name, &work.trigger);
         let records = records.into_iter().filter(|(_, record)| lost(record)).collect();
         report.deleted += delete(shared, &entry, records, Grounds::Asked).await?;
@@ -135,22 +149,34 @@ async fn look_up(shared: &Shared, trigger: &TriggerRef) -> Result<Found, Cluster
         let triggers = shared.triggers();
         let watched = triggers.watched_as(&trigger.gvk);
         let known = watched.as_ref().and_then(|gvk| triggers.find(gvk, &trigger.uid));
-        let synced = watched.as_ref().is_some_and(|gvk| triggers.is_synced(gvk, trigger.namespace.as_deref()));
+        let synced = watched
+            .as_ref()
+            .is_some_and(|gvk| triggers.is_synced(gvk, trigger.namespace.as_deref()));
         (watched.filter(|_| synced), known)
     };
-    let gvk = known.as_ref().map(|known| &known.gvk).or(watched.as_ref()).unwrap_or(&trigger.gvk);
+    let gvk = known
+        .as_ref()
+        .map(|known| &known.gvk)
+        .or(watched.as_ref())
+        .unwrap_or(&trigger.gvk);
     let kind = match shared.discovery.find(gvk).await {
         Ok(kind) => kind,
         Err(ClusterError::UnknownKind { .. }) => return Ok(Found::Unfindable),
         Err(error) => return Err(error),
     };
-    let known = known.as_ref().or(Some(trigger).filter(|trigger| !trigger.name.is_empty()));
+    let known = known
+        .as_ref()
+        .or(Some(trigger).filter(|trigger| !trigger.name.is_empty()));
     let (name, namespace) = match known {
         Some(known) => (known.name.clone(), known.namespace.clone()),
         None if watched.is_some() => return Ok(Found::Gone),
         None => {
             let namespace = trigger.namespace.clone();
-            let selection = Selection { namespace, labels: String::new(), metadata_only: true };
+            let selection = Selection {
+                namespace,
+                labels: String::new(),
+                metadata_only: true,
+            };
             let objects = shared.api.list_all(&kind, &selection).await?;
             let same = |object: &&Value| text_at(object, &["metadata", "uid"]) == trigger.uid;
             match objects.iter().find(same) {
@@ -175,9 +201,17 @@ async fn look_up(shared: &Shared, trigger: &TriggerRef) -> Result<Found, Cluster
 
 /// Whether an earlier rule of a policy that applies only one of its rules takes this trigger.
 pub(super) async fn is_preceded(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Result<bool, Trouble> {
-    for earlier in entry.policy.rules.iter().take_while(|rule| rule.name != entry.rule.name) {
+    for earlier in entry
+        .policy
+        .rules
+        .iter()
+        .take_while(|rule| rule.name != entry.rule.name)
+    {
         match drive(shared, earlier, trigger).await {
-            Ok(Driven { evaluation: Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. }, .. }) => {}
+            Ok(Driven {
+                evaluation: Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. },
+                ..
+            }) => {}
             Err(DriveError::Cluster(error)) if error.is_outage() => return Err(error.into()),
             _ => return Ok(true),
         }
@@ -196,8 +230,17 @@ pub(super) async fn fulfil(
     report: &mut Report,
 ) -> Result<(), Trouble> {
     let RuleEntry { policy, rule } = entry;
-    let method = if policy.server_side_apply { Method::Apply } else { Method::Replace };
-    let manner = Manner { reach: &rule.reach, method, synchronize: rule.synchronize, look_first: look_first && !rule.synchronize };
+    let method = if policy.server_side_apply {
+        Method::Apply
+    } else {
+        Method::Replace
+    };
+    let manner = Manner {
+        reach: &rule.reach,
+        method,
+        synchronize: rule.synchronize,
+        look_first: look_first && !rule.synchronize,
+    };
     mark_sources(shared, entry, plan, sources).await;
     let mut errors = Vec::new();
     for target in &plan.targets {
@@ -212,7 +255,9 @@ pub(super) async fn fulfil(
                 match settled {
                     Settled::Created => report.created.push(target.key.clone()),
                     Settled::Updated => report.updated += 1,
-                    Settled::Nowhere => info!(policy = %policy.key, rule = %rule.name, target = %target.key, "No namespace to generate into"),
+                    Settled::Nowhere => {
+                        info!(policy = %policy.key, rule = %rule.name, target = %target.key, "No namespace to generate into")
+                    }
                     Settled::Same | Settled::Left => {}
                 }
             }
@@ -232,7 +277,11 @@ pub(super) async fn fulfil(
         }
     }
     report.deleted += prune(shared, entry, trigger, plan).await?;
-    errors.extend(plan.failures.iter().map(|failure| Trouble::Broken(failure.error.to_string())));
+    errors.extend(
+        plan.failures
+            .iter()
+            .map(|failure| Trouble::Broken(failure.error.to_string())),
+    );
     worst(errors)
 }
 
@@ -255,7 +304,12 @@ fn worst(errors: Vec<Trouble>) -> Result<(), Trouble> {
 
 /// Labels the sources of clones. That it fails is no reason not to clone.
 async fn mark_sources(shared: &Shared, entry: &RuleEntry, plan: &Plan, sources: &Sources) {
-    let uids: BTreeSet<&str> = plan.targets.iter().filter_map(|target| target.source.as_ref()).map(|source| source.uid.as_str()).collect();
+    let uids: BTreeSet<&str> = plan
+        .targets
+        .iter()
+        .filter_map(|target| target.source.as_ref())
+        .map(|source| source.uid.as_str())
+        .collect();
     for key in uids.into_iter().filter_map(|uid| sources.unmarked(uid)) {
         if let Err(error) = shared.writer.mark_source(&entry.rule.reach, key).await {
             warn!(source = %key, %error, "Cannot mark a clone source: changes of it will not be followed");
@@ -279,19 +333,30 @@ async fn prune(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, plan: &
         return Ok(0);
     }
     let wanted: BTreeMap<&ObjectKey, ()> = plan.targets.iter().map(|target| (&target.key, ())).collect();
-    let alive: BTreeSet<&str> =
-        plan.targets.iter().filter_map(|target| target.source.as_ref()).map(|source| source.uid.as_str()).collect();
+    let alive: BTreeSet<&str> = plan
+        .targets
+        .iter()
+        .filter_map(|target| target.source.as_ref())
+        .map(|source| source.uid.as_str())
+        .collect();
     let orphaned = |key: &ObjectKey, record: &Record| {
         missing.contains(&key.gvk) && record.marks.source.as_deref().is_some_and(|uid| !alive.contains(uid))
     };
     let records = shared.downstream().of(&policy.key, &rule.name, trigger);
     let stale = records.into_iter().filter(|(key, _)| !wanted.contains_key(key));
-    let stale = stale.filter(|(key, record)| may_prune || orphaned(key, record)).collect();
+    let stale = stale
+        .filter(|(key, record)| may_prune || orphaned(key, record))
+        .collect();
     delete(shared, entry, stale, Grounds::Inferred).await
 }
 
 /// Deletes everything that a rule has made for a trigger.
-pub(super) async fn clean_up(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, grounds: Grounds) -> Result<usize, Trouble> {
+pub(super) async fn clean_up(
+    shared: &Shared,
+    entry: &RuleEntry,
+    trigger: &TriggerRef,
+    grounds: Grounds,
+) -> Result<usize, Trouble> {
     let records = shared.downstream().of(&entry.policy.key, &entry.rule.name, trigger);
     delete(shared, entry, records, grounds).await
 }
@@ -332,7 +397,9 @@ async fn delete(
 /// Makes an event of an error that is worth one.
 fn tell(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, trouble: Trouble) -> Trouble {
     if let Trouble::Refused(error) | Trouble::Broken(error) = &trouble {
-        let TriggerRef { gvk, namespace, name, .. } = trigger.clone();
+        let TriggerRef {
+            gvk, namespace, name, ..
+        } = trigger.clone();
         warn!(policy = %entry.policy.key, rule = %entry.rule.name, error, "The rule failed");
         shared.herald.tell(Happening::Failed {
             policy: entry.policy.key.clone(),

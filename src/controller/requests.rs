@@ -56,7 +56,10 @@ pub(super) async fn run(shared: Arc<Shared>) {
         workers.spawn(work(shared.clone(), kind.clone(), queue.clone()));
     }
     let (sender, mut events) = channel(64);
-    let selection = Selection { namespace: Some(shared.namespace.clone()), ..Selection::default() };
+    let selection = Selection {
+        namespace: Some(shared.namespace.clone()),
+        ..Selection::default()
+    };
     let following = follow(shared.api.clone(), kind, selection, sender);
     let receiving = async {
         let mut known = BTreeSet::new();
@@ -104,7 +107,9 @@ async fn work(shared: Arc<Shared>, kind: Arc<ApiKind>, queue: Arc<Requests>) {
 
 /// Works on a request. An error means: again, after a pause.
 async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, waited: Duration) -> Result<(), Trouble> {
-    let Some(request) = UpdateRequest::read(object) else { return Ok(()) };
+    let Some(request) = UpdateRequest::read(object) else {
+        return Ok(());
+    };
     let uid = text_at(object, &["metadata", "uid"]);
     let remove = || async { remove(shared, kind, name, uid).await };
     match request.state {
@@ -131,7 +136,11 @@ async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, wai
     }
     let message = errors.join("; ");
     if waited < PATIENCE {
-        return Err(if wait { Trouble::Broken(message) } else { Trouble::Refused(message) });
+        return Err(if wait {
+            Trouble::Broken(message)
+        } else {
+            Trouble::Refused(message)
+        });
     }
     warn!(request = name, policy = %request.policy, error = message, "A stored request has failed for good");
     if request.ours {
@@ -162,7 +171,10 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
         Some(admission) => of_admission(shared, admission, entry, waited).await?,
     };
     let mut report = Report::default();
-    let reference = match (trigger.object().or_else(|| trigger.old_object()), entry.trigger.is_findable()) {
+    let reference = match (
+        trigger.object().or_else(|| trigger.old_object()),
+        entry.trigger.is_findable(),
+    ) {
         (_, true) => entry.trigger.clone(),
         (Some(object), false) => TriggerRef::of(object),
         (None, false) => TriggerRef::default(),
@@ -171,12 +183,19 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
     let deletes = entry.delete && found.rule.synchronize;
     match evaluation {
         // A change that was refused after all, or undone: the rule still applies, so nothing is taken away.
-        Some(Driven { evaluation: Evaluation::Done(plan), sources }) if !deletes || is_alive(&trigger, request) => {
+        Some(Driven {
+            evaluation: Evaluation::Done(plan),
+            sources,
+        }) if !deletes || is_alive(&trigger, request) => {
             let look_first = trigger.operation() != Some(Operation::Create);
-            fulfil(shared, &found, &reference, &plan, &sources, look_first, &mut report).await.map_err(Undone::Trouble)?;
+            fulfil(shared, &found, &reference, &plan, &sources, look_first, &mut report)
+                .await
+                .map_err(Undone::Trouble)?;
         }
         _ if deletes => {
-            report.deleted += clean_up(shared, &found, &reference, Grounds::Asked).await.map_err(Undone::Trouble)?;
+            report.deleted += clean_up(shared, &found, &reference, Grounds::Asked)
+                .await
+                .map_err(Undone::Trouble)?;
         }
         _ => {}
     }
@@ -193,7 +212,10 @@ async fn evaluate(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Resu
     if entry.policy.apply == Apply::One && is_preceded(shared, entry, trigger).await.map_err(Undone::Trouble)? {
         return Ok(None);
     }
-    drive(shared, &entry.rule, trigger).await.map(Some).map_err(|error| Undone::Trouble(error.into()))
+    drive(shared, &entry.rule, trigger)
+        .await
+        .map(Some)
+        .map_err(|error| Undone::Trouble(error.into()))
 }
 
 /// The trigger of a request that no admission request caused.
@@ -202,16 +224,26 @@ async fn background(shared: &Shared, entry: &Entry) -> Result<Trigger, Undone> {
         Some(object) => Ok(Trigger::background(object)),
         // What is to be deleted is deleted whether the trigger lives or not.
         None if entry.delete => Ok(Trigger::background(Value::Null)),
-        None => Err(Undone::NotYet(format!("trigger {} {} does not exist", entry.trigger.gvk, entry.trigger.name))),
+        None => Err(Undone::NotYet(format!(
+            "trigger {} {} does not exist",
+            entry.trigger.gvk, entry.trigger.name
+        ))),
     }
 }
 
 /// The trigger of an admission request. The webhook is asked before anything is stored, so this waits until it is: what was
 /// refused after all must leave no traces.
-async fn of_admission(shared: &Shared, admission: &Admission, entry: &Entry, waited: Duration) -> Result<Trigger, Undone> {
+async fn of_admission(
+    shared: &Shared,
+    admission: &Admission,
+    entry: &Entry,
+    waited: Duration,
+) -> Result<Trigger, Undone> {
     let (group, version, plural, subresource) = admission.resource();
     let kinds = shared.discovery.kinds();
-    let parent = kinds.by_plural(group, version, plural).map_or_else(|| entry.trigger.gvk.clone(), |kind| kind.gvk.clone());
+    let parent = kinds
+        .by_plural(group, version, plural)
+        .map_or_else(|| entry.trigger.gvk.clone(), |kind| kind.gvk.clone());
     let (roles, cluster_roles) = (admission.roles.clone(), admission.cluster_roles.clone());
     let trigger = Trigger::admission(admission.request.clone(), parent, roles, cluster_roles);
     let not_yet = |what: &str| Undone::NotYet(format!("{what} {} {}", entry.trigger.gvk, entry.trigger.name));
@@ -222,8 +254,12 @@ async fn of_admission(shared: &Shared, admission: &Admission, entry: &Entry, wai
             None => Err(not_yet("not stored:")),
         },
         Some(Operation::Update) => {
-            let object = live(shared, &entry.trigger).await?.ok_or_else(|| not_yet("not there:"))?;
-            let before = admission.old_object().map(|old| text_at(old, &["metadata", "resourceVersion"]));
+            let object = live(shared, &entry.trigger)
+                .await?
+                .ok_or_else(|| not_yet("not there:"))?;
+            let before = admission
+                .old_object()
+                .map(|old| text_at(old, &["metadata", "resourceVersion"]));
             let stored = before != Some(text_at(&object, &["metadata", "resourceVersion"]));
             if stored || admission.changes_nothing() || waited >= PATIENCE {
                 Ok(trigger.with_object(object))
@@ -232,7 +268,9 @@ async fn of_admission(shared: &Shared, admission: &Admission, entry: &Entry, wai
             }
         }
         Some(Operation::Delete) => match live(shared, &entry.trigger).await? {
-            Some(object) if text_at(&object, &["metadata", "deletionTimestamp"]).is_empty() => Err(not_yet("not deleted:")),
+            Some(object) if text_at(&object, &["metadata", "deletionTimestamp"]).is_empty() => {
+                Err(not_yet("not deleted:"))
+            }
             _ => Ok(trigger),
         },
         Some(Operation::Connect) | None => Ok(trigger),
@@ -249,13 +287,23 @@ async fn live(shared: &Shared, trigger: &TriggerRef) -> Result<Option<Value>, Un
     };
     let mut name = trigger.name.clone();
     if name.is_empty() {
-        let selection = Selection { namespace: trigger.namespace.clone(), metadata_only: true, ..Selection::default() };
+        let selection = Selection {
+            namespace: trigger.namespace.clone(),
+            metadata_only: true,
+            ..Selection::default()
+        };
         let objects = shared.api.list_all(&kind, &selection).await.map_err(failed)?;
         let same = |object: &&Value| text_at(object, &["metadata", "uid"]) == trigger.uid;
-        let Some(found) = objects.iter().find(same).filter(|_| !trigger.uid.is_empty()) else { return Ok(None) };
+        let Some(found) = objects.iter().find(same).filter(|_| !trigger.uid.is_empty()) else {
+            return Ok(None);
+        };
         text_at(found, &["metadata", "name"]).clone_into(&mut name);
     }
-    let found = shared.api.find(&kind, trigger.namespace.as_deref(), &name).await.map_err(failed)?;
+    let found = shared
+        .api
+        .find(&kind, trigger.namespace.as_deref(), &name)
+        .await
+        .map_err(failed)?;
     let same = |object: &Value| trigger.uid.is_empty() || text_at(object, &["metadata", "uid"]) == trigger.uid;
     Ok(found.map(|object| kind.named(object)).filter(same).map(|mut object| {
         super::watches::strip(&mut object);

@@ -37,7 +37,10 @@ const ATTEMPTS: usize = 4;
 
 pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>) -> Result<Settled, WriteError> {
     let wanted = fingerprint(&target.body);
-    let record = shared.downstream().get(&target.key).map(|record| (record.content, record.settled));
+    let record = shared
+        .downstream()
+        .get(&target.key)
+        .map(|record| (record.content, record.settled));
     if let Some((content, settled)) = record
         && (content == wanted || settled == Some((wanted, content)))
     {
@@ -58,7 +61,9 @@ pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>)
             if manner.look_first && shared.writer.read(&target.key).await?.is_none() {
                 return match create(shared, target, wanted, manner).await {
                     Err(WriteError::Cluster(ClusterError::Exists { .. })) => Ok(Settled::Left),
-                    Err(WriteError::Cluster(ClusterError::Missing { .. } | ClusterError::Ending { .. })) => Ok(Settled::Nowhere),
+                    Err(WriteError::Cluster(ClusterError::Missing { .. } | ClusterError::Ending { .. })) => {
+                        Ok(Settled::Nowhere)
+                    }
                     created => created.map(|()| Settled::Created),
                 };
             }
@@ -74,14 +79,20 @@ pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>)
             other => return other,
         }
     }
-    Err(ClusterError::Conflict { resource: target.key.to_string() }.into())
+    Err(ClusterError::Conflict {
+        resource: target.key.to_string(),
+    }
+    .into())
 }
 
 async fn create(shared: &Shared, target: &Target, wanted: u64, manner: Manner<'_>) -> Result<(), WriteError> {
     let created = match manner.method {
         // An apply would overwrite what is there.
         Method::Apply if manner.synchronize => {
-            shared.writer.overwrite(manner.reach, &target.body, Method::Apply, Rehearsal::No).await?
+            shared
+                .writer
+                .overwrite(manner.reach, &target.body, Method::Apply, Rehearsal::No)
+                .await?
         }
         _ => shared.writer.create(manner.reach, &target.body).await?,
     };
@@ -118,6 +129,7 @@ async fn overwrite(
     let written = send(Rehearsal::No).await?;
     shared.downstream().settled(&written, wanted);
     // The API server does not store what changes nothing.
-    let moved = text_at(&written, &["metadata", "resourceVersion"]) != text_at(stored, &["metadata", "resourceVersion"]);
+    let moved =
+        text_at(&written, &["metadata", "resourceVersion"]) != text_at(stored, &["metadata", "resourceVersion"]);
     Ok(if moved { Settled::Updated } else { Settled::Same })
 }

@@ -78,7 +78,20 @@ pub(super) struct Parts {
 
 impl Shared {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { api, discovery, writer, tenure, herald, metrics, snapshot, settings, chores, namespace, salt, brake } = parts;
+        let Parts {
+            api,
+            discovery,
+            writer,
+            tenure,
+            herald,
+            metrics,
+            snapshot,
+            settings,
+            chores,
+            namespace,
+            salt,
+            brake,
+        } = parts;
         Self {
             reader: Reader::new(api.clone(), discovery.clone()),
             api,
@@ -160,9 +173,17 @@ impl Shared {
         if self.is_filtered(&key) {
             return;
         }
-        let resource = Resource { group: &gvk.group, version: &gvk.version, kind: &gvk.kind, subresource: "" };
+        let resource = Resource {
+            group: &gvk.group,
+            version: &gvk.version,
+            kind: &gvk.kind,
+            subresource: "",
+        };
         let object = Arc::new(object);
-        for entry in snapshot.candidates(&resource).filter(|entry| self.concerns(entry, sighting)) {
+        for entry in snapshot
+            .candidates(&resource)
+            .filter(|entry| self.concerns(entry, sighting))
+        {
             let trigger = TriggerRef::of(&object);
             let is_news = self
                 .rule_progress(&entry.policy.key, &entry.rule.name)
@@ -176,10 +197,22 @@ impl Shared {
     /// Has every rule that a kind may concern go through what there is of it.
     pub(super) fn pass_over(&self, gvk: &Gvk) {
         let snapshot = self.snapshot.load();
-        let resource = Resource { group: &gvk.group, version: &gvk.version, kind: &gvk.kind, subresource: "" };
-        for entry in snapshot.candidates(&resource).filter(|entry| entry.rule.way() == Way::Watch) {
+        let resource = Resource {
+            group: &gvk.group,
+            version: &gvk.version,
+            kind: &gvk.kind,
+            subresource: "",
+        };
+        for entry in snapshot
+            .candidates(&resource)
+            .filter(|entry| entry.rule.way() == Way::Watch)
+        {
             let (policy, rule) = (entry.policy.key.clone(), entry.rule.name.clone());
-            self.chore(Chore::Pass { policy, rule, gvk: gvk.clone() });
+            self.chore(Chore::Pass {
+                policy,
+                rule,
+                gvk: gvk.clone(),
+            });
         }
     }
 
@@ -189,14 +222,26 @@ impl Shared {
     }
 
     pub(super) fn has_downstream(&self, entry: &RuleEntry, trigger: &TriggerRef) -> bool {
-        entry.rule.synchronize && !self.downstream().of(&entry.policy.key, &entry.rule.name, trigger).is_empty()
+        entry.rule.synchronize
+            && !self
+                .downstream()
+                .of(&entry.policy.key, &entry.rule.name, trigger)
+                .is_empty()
     }
 
     pub(super) fn is_filtered(&self, key: &ObjectKey) -> bool {
         let Gvk { group, version, kind } = &key.gvk;
-        let resource = Resource { group, version, kind, subresource: "" };
+        let resource = Resource {
+            group,
+            version,
+            kind,
+            subresource: "",
+        };
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        self.settings.load().resource_filters.matches(&resource, namespace, &key.name)
+        self.settings
+            .load()
+            .resource_filters
+            .matches(&resource, namespace, &key.name)
     }
 
     pub(super) fn enqueue_trigger(
@@ -225,13 +270,16 @@ impl Shared {
     /// Has the rule that made an object look at it again, if it keeps its objects in step.
     pub(super) fn enqueue_owner(&self, lane: Lane, marks: &Marks, causes: Causes, lost_source: Option<&str>) {
         let snapshot = self.snapshot.load();
-        let Some(entry) = snapshot.rule(&marks.policy, &marks.rule) else { return };
+        let Some(entry) = snapshot.rule(&marks.policy, &marks.rule) else {
+            return;
+        };
         if !self.is_working() || !entry.rule.synchronize || !marks.trigger.is_findable() && lost_source.is_none() {
             return;
         }
         let mut work = Work::new(causes, marks.trigger.clone());
         work.lost_sources.extend(lost_source.map(str::to_owned));
-        self.queue.add(lane, WorkKey::new(&marks.policy, &marks.rule, &marks.trigger), work);
+        self.queue
+            .add(lane, WorkKey::new(&marks.policy, &marks.rule, &marks.trigger), work);
     }
 
     /// Has everybody who copied a source look at it again.

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use crate::core::generate::TriggerRef;
 use crate::core::generate::diff::{fingerprint, fingerprint_with_status};
 use crate::core::generate::progress::version_of;
-use crate::core::generate::TriggerRef;
 use crate::core::resource::{Gvk, text_at};
 
 /// All triggers, by kind and UID.
@@ -36,7 +36,11 @@ pub(super) enum Seen {
 impl Triggers {
     /// Notes an object. Where status has a path of its own, its changes are nothing new.
     pub(super) fn see(&mut self, gvk: &Gvk, object: &Value, has_status: bool) -> Seen {
-        let content = if has_status { fingerprint(object) } else { fingerprint_with_status(object) };
+        let content = if has_status {
+            fingerprint(object)
+        } else {
+            fingerprint_with_status(object)
+        };
         let version = version_of(object);
         let text = |name: &str| text_at(object, &["metadata", name]);
         let spots = self.kinds.entry(gvk.clone()).or_default();
@@ -44,11 +48,26 @@ impl Triggers {
             Some(spot) if spot.version >= version => Seen::Same,
             Some(spot) => {
                 spot.version = version;
-                if spot.content == content { Seen::Same } else { spot.content = content; Seen::Changed }
+                if spot.content == content {
+                    Seen::Same
+                } else {
+                    spot.content = content;
+                    Seen::Changed
+                }
             }
             None => {
-                let namespace = Some(text("namespace")).filter(|namespace| !namespace.is_empty()).map(Box::from);
-                spots.insert(text("uid").into(), Spot { namespace, name: text("name").into(), version, content });
+                let namespace = Some(text("namespace"))
+                    .filter(|namespace| !namespace.is_empty())
+                    .map(Box::from);
+                spots.insert(
+                    text("uid").into(),
+                    Spot {
+                        namespace,
+                        name: text("name").into(),
+                        version,
+                        content,
+                    },
+                );
                 Seen::New
             }
         }
@@ -75,8 +94,14 @@ impl Triggers {
                 && spot.version <= version
                 && namespace.is_none_or(|namespace| spot.namespace.as_deref() == Some(namespace))
         };
-        let uids: Vec<Box<str>> = spots.iter().filter(|(uid, spot)| gone(uid, spot)).map(|(uid, _)| uid.clone()).collect();
-        uids.into_iter().filter_map(|uid| spots.remove(&uid).map(|spot| reference(gvk, &uid, &spot))).collect()
+        let uids: Vec<Box<str>> = spots
+            .iter()
+            .filter(|(uid, spot)| gone(uid, spot))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        uids.into_iter()
+            .filter_map(|uid| spots.remove(&uid).map(|spot| reference(gvk, &uid, &spot)))
+            .collect()
     }
 
     /// Forgets a kind that nobody watches any more.
@@ -102,7 +127,10 @@ impl Triggers {
         if self.kinds.contains_key(gvk) {
             return Some(gvk.clone());
         }
-        self.kinds.keys().find(|kind| kind.group == gvk.group && kind.kind == gvk.kind).cloned()
+        self.kinds
+            .keys()
+            .find(|kind| kind.group == gvk.group && kind.kind == gvk.kind)
+            .cloned()
     }
 }
 
@@ -128,7 +156,8 @@ mod tests {
     #[test]
     fn only_content_is_news() {
         let (gvk, mut triggers) = (Gvk::new("v1", "Namespace"), Triggers::default());
-        let mut see = |version, data, status, has_status| triggers.see(&gvk, &object("u", version, data, status), has_status);
+        let mut see =
+            |version, data, status, has_status| triggers.see(&gvk, &object("u", version, data, status), has_status);
         assert_eq!(see(1, 1, 1, true), Seen::New);
         assert_eq!(see(1, 1, 1, true), Seen::Same);
         assert_eq!(see(2, 1, 2, true), Seen::Same, "status has a path of its own");
