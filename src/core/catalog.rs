@@ -111,9 +111,11 @@ impl Catalog {
         })
     }
 
-    /// Where objects of a kind live, in whatever version; nothing if the cluster does not know the kind.
+    /// Where objects of a kind live, in whatever version. Of well-known kinds that is known even while the cluster does not
+    /// serve them.
     pub fn scope(&self, gvk: &Gvk) -> Option<Scope> {
-        self.preferred(&gvk.group, &gvk.kind).map(|resource| resource.scope)
+        let served = self.preferred(&gvk.group, &gvk.kind).map(|resource| resource.scope);
+        served.or_else(|| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope))
     }
 }
 
@@ -167,6 +169,7 @@ mod tests {
         assert_eq!(catalog.scope(&Gvk::new("v2beta1", "ConfigMap")), Some(Scope::Namespaced));
         assert_eq!(catalog.scope(&Gvk::new("x.io/v1", "ConfigMap")), None);
         assert_eq!(catalog.get(&Gvk::new("v2beta1", "ConfigMap")), None);
+        assert_eq!(Catalog::default().scope(&Gvk::new("v1", "Namespace")), Some(Scope::Cluster), "known without being served");
         assert_eq!(catalog.by_plural("", "v1", "endpoints").map(|resource| &*resource.kind), Some("Endpoints"));
     }
 }
