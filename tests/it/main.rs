@@ -7,6 +7,7 @@ mod envoy;
 mod fuzz_corpus;
 mod generate;
 mod hostile;
+mod intake;
 mod jmespath;
 mod layers;
 mod manifests;
