@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::ClusterError;
 use super::api::{Api, Rehearsal};
@@ -87,26 +87,49 @@ impl Writer {
     /// Takes the labels of policy and rule off an object that is no longer followed.
     pub async fn release(&self, reach: &Reach, key: &ObjectKey) -> Result<(), WriteError> {
         let kind = self.check(reach, key).await?;
-        let labels = json!({labels::POLICY_NAME: null, labels::POLICY_NAMESPACE: null, labels::RULE_NAME: null});
-        self.merge_labels(&kind, key, labels).await
+        self.relabel(&kind, key, |labels| {
+            for label in [labels::POLICY_NAME, labels::POLICY_NAMESPACE, labels::RULE_NAME] {
+                labels.remove(label);
+            }
+        })
+        .await
     }
 
     /// Marks an object as a source of clones.
     pub async fn mark_source(&self, reach: &Reach, key: &ObjectKey) -> Result<(), WriteError> {
         let kind = self.check(reach, key).await?;
-        self.merge_labels(&kind, key, json!({labels::CLONE_SOURCE: ""})).await
+        self.relabel(&kind, key, |labels| {
+            labels.insert(labels::CLONE_SOURCE.to_owned(), "".into());
+        })
+        .await
     }
 
-    async fn merge_labels(&self, kind: &ApiKind, key: &ObjectKey, labels: Value) -> Result<(), WriteError> {
-        let body = json!({"metadata": {"labels": labels}});
-        match self
-            .api
-            .merge(kind, key.namespace.as_deref(), &key.name, "", &body)
-            .await
-        {
-            Ok(_) | Err(ClusterError::Missing { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+    /// Changes labels by an ordinary update: roles that were made for generate rules grant that, and often no patch.
+    async fn relabel(
+        &self,
+        kind: &ApiKind,
+        key: &ObjectKey,
+        change: impl Fn(&mut Map<String, Value>),
+    ) -> Result<(), WriteError> {
+        let namespace = key.namespace.as_deref();
+        for last in [false, false, true] {
+            let Some(mut object) = self.api.find(kind, namespace, &key.name).await? else {
+                return Ok(());
+            };
+            let labels = &mut object["metadata"]["labels"];
+            let mut changed = labels.as_object().cloned().unwrap_or_default();
+            change(&mut changed);
+            if labels.as_object() == Some(&changed) {
+                return Ok(());
+            }
+            *labels = Value::Object(changed);
+            match self.api.replace(kind, namespace, &key.name, &object, Rehearsal::No).await {
+                Ok(_) | Err(ClusterError::Missing { .. }) => return Ok(()),
+                Err(ClusterError::Conflict { .. }) if !last => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(())
     }
 
     /// Judges the object as it will be written, whatever was planned.
