@@ -74,6 +74,12 @@ image: ## the container image as an OCI archive, without Docker: target/image/wr
 e2e: ## the image and the manifests on a node with real pods; needs Linux and root (PROFILE=release: as released)
 	@tests/cluster/e2e node
 
+.PHONY: conformance
+conformance: $(if $(CLUSTER),image,build) ## chainsaw tests of generate rules (CASES=folder; FILTER=text, JOBS=n, WITHIN=20s, CLUSTER=node)
+	@[ -n '$(CASES)' ] || { echo 'make conformance CASES=FOLDER: which chainsaw tests?' >&2; exit 2; }
+	@tests/cluster/conformance $(if $(FILTER),--filter '$(FILTER)') $(if $(JOBS),--jobs '$(JOBS)') \
+	  $(if $(WITHIN),--within '$(WITHIN)') $(if $(CLUSTER),--cluster '$(CLUSTER)') '$(CASES)'
+
 .PHONY: e2e-kind
 e2e-kind: ## the same tests on kind; needs Docker and kind
 	@tests/cluster/e2e kind

@@ -1,5 +1,7 @@
 //! The engine. Values in, values out: it never reads a file, a clock, an environment or a network.
 
+pub mod access;
+pub mod catalog;
 pub mod condition;
 pub mod envoy;
 pub mod expr;
@@ -13,4 +15,5 @@ pub mod problem;
 pub mod resource;
 pub mod scalar;
 pub mod selector;
+pub mod settings;
 pub mod yaml;

@@ -1,17 +1,19 @@
 //! Answers from files first, then from the current cluster. Each question is put to the cluster once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
 
 use super::world::World;
-use crate::cluster::{self, Fetcher};
+use crate::cluster::discovery::Discovery;
+use crate::cluster::{self, Api, Reader};
 use crate::core::generate::{Answer, Fetch};
 
 pub(super) struct Live {
     runtime: Runtime,
-    fetcher: Fetcher,
+    reader: Reader,
     answers: BTreeMap<Fetch, Answer>,
 }
 
@@ -19,15 +21,9 @@ impl Live {
     pub(super) fn connect() -> anyhow::Result<Self> {
         let runtime = Runtime::new().context("starting the runtime")?;
         let client = runtime.block_on(cluster::connect(None, None))?;
-        let fetcher = {
-            let _inside = runtime.enter();
-            Fetcher::new(client)
-        };
-        Ok(Self {
-            runtime,
-            fetcher,
-            answers: BTreeMap::new(),
-        })
+        let api = Api::new(client);
+        let reader = Reader::new(api.clone(), Arc::new(Discovery::new(api)));
+        Ok(Self { runtime, reader, answers: BTreeMap::new() })
     }
 
     pub(super) fn answer(&mut self, fetch: &Fetch, world: &World) -> Answer {
@@ -38,7 +34,8 @@ impl Live {
         if let Some(known) = self.answers.get(fetch) {
             return known.clone();
         }
-        let answer = self.runtime.block_on(self.fetcher.answer(fetch));
+        let answer = self.runtime.block_on(self.reader.answer(fetch));
+        let answer = answer.unwrap_or_else(|error| Answer::Failed(error.to_string()));
         self.answers.insert(fetch.clone(), answer.clone());
         answer
     }

@@ -72,12 +72,21 @@ enum Ended {
 impl Simulation {
     /// Reads policies; documents of other kinds are passed over.
     pub(super) fn read_policies(&mut self, paths: &[PathBuf]) -> anyhow::Result<()> {
+        self.read_policies_among(paths, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope))
+    }
+
+    /// The same for a cluster whose kinds are known.
+    pub(super) fn read_policies_among(
+        &mut self,
+        paths: &[PathBuf],
+        scopes: &dyn Fn(&Gvk) -> Option<Scope>,
+    ) -> anyhow::Result<()> {
         for loaded in load::load(paths)? {
             let document = loaded.document.with_context(|| format!("reading {}", loaded.file))?;
             if !compile::generate::serves(&document.value) {
                 continue;
             }
-            let (policy, findings) = compile::generate::policy(&document.value);
+            let (policy, findings) = compile::generate::policy_among(&document.value, scopes);
             let name = text_at(&document.value, &["metadata", "name"]).to_owned();
             let tell = |problem: Problem| Complaint::of_policy(&loaded.file, &document, &name, &problem);
             self.refused.extend(findings.errors.into_iter().map(tell));

@@ -20,6 +20,17 @@ pub enum ClusterError {
     Conflict { resource: String },
     #[error("{resource} does not exist")]
     Missing { resource: String },
+    #[error("{resource} exists already")]
+    Exists { resource: String },
+    /// Nothing can be made there any more.
+    #[error("the namespace of {resource} is being deleted")]
+    Ending { resource: String },
+    /// What the API server remembers does not go back that far: list again.
+    #[error("the history of {resource} is gone")]
+    Expired { resource: String },
+    /// The cluster has no such kind, or not yet.
+    #[error("the cluster does not know {kind}")]
+    UnknownKind { kind: String },
     /// The API server understood and said no.
     #[error("cannot {verb} {resource}: {reason}")]
     Rejected {
@@ -48,7 +59,12 @@ impl ClusterError {
             };
         };
         let reason = status.message.clone();
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let ending = causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating");
         match (status.code, status.reason.as_str()) {
+            (403, _) if ending => Self::Ending { resource },
+            (409, "AlreadyExists") => Self::Exists { resource },
+            (410, _) => Self::Expired { resource },
             (401 | 403, _) => Self::Refused { verb, resource, reason },
             (404, _) => Self::Missing { resource },
             (409, _) => Self::Conflict { resource },
@@ -69,6 +85,11 @@ impl ClusterError {
                 reason: other.to_string(),
             },
         }
+    }
+
+    /// Whether trying again is only a matter of time.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
     }
 
     pub(super) fn too_slow(verb: &'static str, resource: &str) -> Self {

@@ -14,12 +14,14 @@
 //! | `slips` | common mistakes, mended or explained |
 //! | `scope` | namespaces of targets and sources |
 //! | `variables` | names used in expressions |
+//! | `rights` | what the policy wants to read and write |
 //! | `immutable` | old and new version of a policy |
 
 mod context;
 mod filter;
 mod immutable;
 mod policy;
+mod rights;
 mod rule;
 mod scope;
 mod slips;
@@ -33,7 +35,8 @@ use crate::core::generate::Policy;
 use crate::core::kinds::{self, Scope};
 use crate::core::resource::{Gvk, text_at};
 
-pub use immutable::{Change, compare};
+pub use immutable::{Change, compare, retargeted};
+pub use rights::{Need, Part, Rights, rights};
 
 /// Whether a document is one of the policies that are read here.
 pub fn serves(document: &Value) -> bool {

@@ -13,10 +13,19 @@
 //! | `evaluate` | match, preconditions, targets |
 //! | `expand`, `identity`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
+//! | `downstream`, `diff` | generated objects, read back and compared |
+//! | `way` | how a rule gets to know of its triggers |
+//! | `registration` | what the API server must send for it |
+//! | `progress` | which triggers are news |
+//! | `retention`, `brake` | what is deleted, and what is not |
+//! | `request` | work that is stored in the cluster |
 
 pub mod api_path;
+mod brake;
 mod body;
 pub mod context;
+pub mod diff;
+pub mod downstream;
 mod error;
 mod evaluate;
 mod expand;
@@ -26,11 +35,18 @@ pub mod gate;
 mod identity;
 pub mod labels;
 mod plan;
+pub mod progress;
+pub mod registration;
+pub mod request;
+pub mod retention;
 mod rule;
 mod trigger;
+mod way;
 
 use serde_json::Value;
 
+pub use brake::Brake;
+pub use downstream::{Marks, TriggerRef};
 pub use error::{Cause, PolicyKey, RuleError};
 pub use evaluate::{Applicability, Evaluation, drive, evaluate, judge};
 pub use facts::{Answer, Facts};
@@ -39,6 +55,7 @@ pub use gate::{Gate, Outbound, Reach};
 pub use plan::{Failure, Mode, Place, Plan, Source, Target};
 pub use rule::{Apply, Loop, Output, Pattern, Policy, Rule, TargetKind, Targets, Webhook};
 pub use trigger::Trigger;
+pub use way::Way;
 
 /// How many bytes a value has as compact JSON, escapes not counted: a bound must cost less than what it bounds.
 fn json_bytes(value: &Value) -> usize {

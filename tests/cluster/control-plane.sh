@@ -24,15 +24,27 @@ END
 }
 
 start_control_plane() { # address, further flags of the API server...
-  local address=$1 etcd=http://127.0.0.1:$port peer=http://127.0.0.1:$((port + 1))
-  shift
+  local etcd=http://127.0.0.1:$port peer=http://127.0.0.1:$((port + 1))
   kubectl=("$bin/kubectl" --kubeconfig "$dir/admin.kubeconfig" --request-timeout=5s)
 
   # etcd without fsync: a test cluster that lives for minutes has nothing to lose in a power cut.
   start etcd "$bin/etcd" --data-dir "$dir/etcd" --unsafe-no-fsync --logger=zap --log-level=warn \
     --name=writ --initial-cluster="writ=$peer" --initial-advertise-peer-urls="$peer" --listen-peer-urls="$peer" \
     --listen-client-urls="$etcd" --advertise-client-urls="$etcd"
-  start kube-apiserver "$bin/kube-apiserver" --etcd-servers="$etcd" \
+  start_api_server "$@"
+
+  start kube-controller-manager "$bin/kube-controller-manager" --kubeconfig="$dir/controller-manager.kubeconfig" \
+    --service-account-private-key-file="$dir/certs/service-accounts.key" --root-ca-file="$dir/certs/ca.crt" \
+    --use-service-account-credentials=true --leader-elect=false --profiling=false \
+    --bind-address=127.0.0.1 --secure-port=$((port + 3)) --cert-dir="$dir/certs/controller-manager"
+  await 60 "the controller manager" "${kubectl[@]}" --namespace=default get serviceaccount default
+}
+
+start_api_server() { # address, further flags...
+  local address=$1
+  api_server=("$@")
+  shift
+  start kube-apiserver "$bin/kube-apiserver" --etcd-servers="http://127.0.0.1:$port" \
     --bind-address="$address" --advertise-address="$address" --secure-port=$((port + 2)) \
     --tls-cert-file="$dir/certs/apiserver.crt" --tls-private-key-file="$dir/certs/apiserver.key" \
     --client-ca-file="$dir/certs/ca.crt" --authorization-mode=Node,RBAC --allow-privileged=true \
@@ -40,12 +52,13 @@ start_control_plane() { # address, further flags of the API server...
     --service-account-signing-key-file="$dir/certs/service-accounts.key" \
     --service-account-key-file="$dir/certs/service-accounts.pub" --profiling=false "$@"
   await 60 "the API server" "${kubectl[@]}" get --raw=/readyz
+}
 
-  start kube-controller-manager "$bin/kube-controller-manager" --kubeconfig="$dir/controller-manager.kubeconfig" \
-    --service-account-private-key-file="$dir/certs/service-accounts.key" --root-ca-file="$dir/certs/ca.crt" \
-    --use-service-account-credentials=true --leader-elect=false --profiling=false \
-    --bind-address=127.0.0.1 --secure-port=$((port + 3)) --cert-dir="$dir/certs/controller-manager"
-  await 60 "the controller manager" "${kubectl[@]}" --namespace=default get serviceaccount default
+# Kills the API server and starts it again, as a crash would.
+restart_api_server() {
+  stop kube-apiserver
+  start_api_server "${api_server[@]}"
+  echo restarted
 }
 
 # The name that others look for appears last: whoever finds it finds a cluster that answers.

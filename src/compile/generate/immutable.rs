@@ -3,6 +3,8 @@
 //! Objects in the cluster carry the name of the rule that made them. A rule that suddenly means other triggers under its old
 //! name would leave them behind unexplained, so its identity is fixed; a change of targets is allowed, with a warning.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::core::problem::{FieldPath, Problem, Reason};
@@ -66,6 +68,16 @@ pub fn compare(old: &Value, new: &Value) -> Change {
     } else {
         Change::Refused(problems)
     }
+}
+
+/// The rules that are in both versions under one name, but with other targets: what they made before is no longer theirs.
+pub fn retargeted(old: &Value, new: &Value) -> BTreeSet<String> {
+    let fingerprints = |policy| -> Vec<Fingerprint<'_>> {
+        rules(policy).map(|(index, rule)| Fingerprint::of(index, rule, true)).collect()
+    };
+    let (old, new) = (fingerprints(old), fingerprints(new));
+    let other = |old: &&Fingerprint<'_>| new.iter().any(|new| new.name == old.name && new.targets != old.targets);
+    old.iter().filter(other).map(|rule| rule.name.to_owned()).collect()
 }
 
 fn is_new(rule: &Fingerprint<'_>, among: &[Fingerprint<'_>]) -> bool {
@@ -163,6 +175,14 @@ mod tests {
         assert!(
             warning.starts_with("no synchronization will be performed to the old target resource upon policy updates")
         );
+    }
+
+    #[test]
+    fn rules_with_other_targets_are_named() {
+        let old = policy(&[rule("a", data("x", json!({"k": 1}))), rule("b", data("x", json!({})))]);
+        let new = policy(&[rule("a", data("x", json!({"k": 2}))), rule("b", data("y", json!({})))]);
+        assert_eq!(retargeted(&old, &new), BTreeSet::from(["b".to_owned()]));
+        assert_eq!(retargeted(&old, &policy(&[])), BTreeSet::new());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{Cluster, script, skipped, unique};
 pub(crate) struct ControlPlane {
     cluster: Cluster,
     // Fields are dropped in order: the programs end before another control plane may start.
-    _script: Script,
+    script: Script,
     _turn: Turn,
 }
 
@@ -33,13 +33,20 @@ impl ControlPlane {
         Self::start_in(folder, Turn::none())
     }
 
+    /// Kills the API server and starts it again, with everything that is stored; returns when it answers.
+    pub(crate) fn restart_api_server(&self) {
+        let status = Command::new("kill").arg("-USR1").arg(self.script.pid().to_string()).status();
+        assert!(status.is_ok_and(|status| status.success()), "the control plane has ended");
+        self.script.expect("restarted", Duration::from_secs(90));
+    }
+
     fn start_in(folder: &Path, turn: Turn) -> Self {
         build();
-        let mut script = Script::spawn(Command::new(script("control-plane")).arg(folder));
+        let script = Script::spawn(Command::new(script("control-plane")).arg(folder));
         let kubeconfig = script.expect("ready ", Duration::from_secs(150));
         Self {
             cluster: Cluster::local(kubeconfig.into(), folder.to_owned()),
-            _script: script,
+            script,
             _turn: turn,
         }
     }

@@ -35,7 +35,7 @@ fn start() -> Node {
     let image = root().join("target/image/writ.tar");
     assert!(image.exists(), "{} is not there (make image)", image.display());
     let folder = std::env::temp_dir().join(unique("writ-node"));
-    let mut script = Script::spawn(Command::new(script("node")).arg(&folder));
+    let script = Script::spawn(Command::new(script("node")).arg(&folder));
     // The first time, packages are installed and programs are built.
     let kubeconfig = script.expect("ready ", Duration::from_secs(900));
     let loaded = Command::new(folder.join("load"))

@@ -24,6 +24,11 @@ impl Writ {
         Self::spawn(cluster, &[], "writ", flags)
     }
 
+    /// Starts Writ where it has served before: nothing is applied. Returns when it is ready.
+    pub(crate) fn start_again(cluster: &Cluster, flags: &[&str]) -> Self {
+        Self::spawn(cluster, &["--again"], "writ", flags)
+    }
+
     /// Another one beside the first, to which no webhook leads.
     pub(crate) fn start_second(cluster: &Cluster, flags: &[&str]) -> Self {
         Self::spawn(cluster, &["--second"], "writ-second", flags)
@@ -39,7 +44,7 @@ impl Writ {
             .arg(folder)
             .args(flags)
             .env("WRIT", env!("CARGO_BIN_EXE_writ"));
-        let mut script = Script::spawn(&mut command);
+        let script = Script::spawn(&mut command);
         let pid = script.expect("pid ", Duration::from_secs(60));
         let admin = script.expect("ready ", Duration::from_secs(60));
         Self {
