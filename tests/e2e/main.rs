@@ -3,6 +3,7 @@
 mod support;
 
 mod certificates;
+mod chaos;
 mod node;
 mod proxy_template;
 mod serving;
