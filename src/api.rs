@@ -4,10 +4,17 @@
 
 mod definition;
 mod kuma;
+mod kyverno;
+mod schema;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 /// Every definition, in the order of their names.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    vec![kuma::proxy_template()]
+    vec![
+        kyverno::cluster_policy(),
+        kyverno::policy(),
+        kyverno::update_request(),
+        kuma::proxy_template(),
+    ]
 }

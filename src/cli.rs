@@ -1,11 +1,20 @@
 //! The command line: a list of commands, each in a file of its own with its arguments and `run`.
 
+mod apply;
+mod clock;
+mod complaint;
 mod duration;
 mod format;
+mod jp;
+mod live;
 mod load;
 mod output;
 mod serve;
+mod simulate;
+mod test;
 mod validate;
+mod values;
+mod world;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,7 +22,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub use apply::Apply;
+pub use jp::Jp;
 pub use serve::Serve;
+pub use test::Test;
 pub use validate::Validate;
 
 /// Admits, runs and explains Kyverno generate rules and Kuma mesh policies on Kubernetes.
@@ -28,7 +40,10 @@ const EXIT_CODES: &str = "Exit codes: 0 clean, 1 findings, 2 could not run.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Apply(Apply),
+    Jp(Jp),
     Serve(Box<Serve>),
+    Test(Test),
     Validate(Validate),
 }
 
@@ -42,7 +57,10 @@ pub enum Outcome {
 impl Command {
     fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         match self {
+            Self::Apply(command) => command.run(out),
+            Self::Jp(command) => command.run(out),
             Self::Serve(command) => command.run(out),
+            Self::Test(command) => command.run(out),
             Self::Validate(command) => command.run(out),
         }
     }

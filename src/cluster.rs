@@ -1,8 +1,24 @@
 //! All I/O with a Kubernetes API server.
 
+pub mod access;
+mod api;
+pub mod apply;
+pub mod bindings;
 pub mod certificates;
 mod client;
+pub mod discovery;
 mod error;
+pub mod events;
+mod fetch;
+pub mod kinds;
+pub mod lease;
+pub mod memory;
+pub mod registration;
+pub mod status;
+pub mod watch;
 
+pub(crate) use api::FIELD_MANAGER;
+pub use api::{Api, Page, Rehearsal, Selection};
 pub use client::connect;
 pub use error::ClusterError;
+pub use fetch::Reader;

@@ -3,6 +3,7 @@
 //! The webhook, the controller and the command line all come through here, so nothing is admitted that cannot be run and
 //! nothing is refused in one place that another accepts. This room knows documents; it does no I/O.
 
+pub mod generate;
 mod json_patch;
 mod modification;
 mod proxy_template;
@@ -48,6 +49,9 @@ const MESH_KINDS: &[(&str, Check)] = &[("ProxyTemplate", proxy_template::check)]
 /// Checks a document of one of the kinds that Writ serves; `None` for any other.
 pub fn check(document: &Value) -> Option<Findings> {
     let identity = identify(document)?;
+    if generate::serves(document) {
+        return Some(generate::policy(document).1);
+    }
     let (_, check) = MESH_KINDS.iter().find(|(kind, _)| *kind == identity.kind)?;
     if identity.form == Form::Kubernetes && group_of(document) != "kuma.io" {
         return None;

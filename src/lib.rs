@@ -6,7 +6,9 @@
 //! |---|---|
 //! | [`cli`] | the commands, and the wiring of `writ serve` |
 //! | [`webhook`] | AdmissionReviews: whole requests in, whole responses out |
+//! | [`controller`] | keeps generated objects in step with policies, triggers and sources |
 //! | [`cluster`] | all I/O with a Kubernetes API server |
+//! | [`index`] | all policies at one moment |
 //! | [`server`] | transport: TLS, bounded bodies, drain; knows no path |
 //! | [`telemetry`] | logs, metrics, health |
 //! | [`compile`] | what users write, checked and turned into what the engine runs |
@@ -17,7 +19,9 @@ pub mod api;
 pub mod cli;
 pub mod cluster;
 pub mod compile;
+pub mod controller;
 pub mod core;
+pub mod index;
 pub mod server;
 pub mod telemetry;
 pub mod webhook;

@@ -1,12 +1,20 @@
 //! Admission over HTTP, without the HTTP: a whole request in, a whole response out.
 //!
-//! `routes` picks by method and path, `review` reads and writes AdmissionReviews, `validate` judges the policies that
-//! people apply. It knows no socket, no TLS, no cluster.
+//! `routes` answers what needs no cluster, `desk` what does; `review` reads and writes AdmissionReviews. `validate` judges
+//! policies by their text, `policies` by the cluster as well, `resources` takes in what rules have to know of requests, and
+//! `preview` tells what they would do. It knows no socket and no TLS; the cluster is behind the traits of `port`.
 
+mod desk;
+mod policies;
+mod port;
+mod preview;
+mod resources;
 mod review;
 mod routes;
 mod validate;
 
+pub use desk::{POLICIES, RESOURCES, handle as handle_with};
+pub use port::{Accounts, Counter, Office, Trouble, View};
 pub use review::{Operation, Request, Status, UserInfo, Verdict};
 pub use routes::{Answer, Outcome, PATHS, handle};
 pub use validate::validate;

@@ -3,7 +3,9 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
 
-use super::definition::{Definition, Scope};
+use super::definition::{Column, Definition, Scope};
+
+const MESH_COLUMN: &[Column] = &[Column::text("Mesh", ".mesh")];
 
 /// ProxyTemplate. Its content is open for the API server, as it always was: every check is the webhook's, so that all
 /// problems of a template come back at once and none is hidden behind the first wrong type.
@@ -11,11 +13,14 @@ pub(super) fn proxy_template() -> CustomResourceDefinition {
     let open = |description: &str| json!({"description": description, "x-kubernetes-preserve-unknown-fields": true});
     Definition {
         group: "kuma.io",
-        version: "v1alpha1",
+        versions: &["v1alpha1"],
         kind: "ProxyTemplate",
         plural: "proxytemplates",
+        short_names: &[],
+        categories: &[],
         scope: Scope::Cluster,
-        columns: &[("Mesh", ".mesh")],
+        status: false,
+        columns: MESH_COLUMN,
         schema: json!({
             "description": "Changes the Envoy configuration that the mesh generates for the proxies it selects.",
             "type": "object",

@@ -40,4 +40,21 @@ impl Format {
         }
         Ok(())
     }
+
+    /// Like [`Format::print`], but YAML is a stream of documents, ready for `kubectl apply`.
+    pub(super) fn print_stream(
+        self,
+        out: &mut dyn Write,
+        documents: impl FnOnce() -> Vec<Value>,
+        data: impl FnOnce() -> Value,
+        text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self.output != Kind::Yaml {
+            return self.print(out, data, text);
+        }
+        for document in documents() {
+            write!(out, "---\n{}", serde_saphyr::to_string(&document)?)?;
+        }
+        Ok(())
+    }
 }

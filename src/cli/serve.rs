@@ -1,6 +1,7 @@
 //! `writ serve`: the arguments, and the wiring of everything that runs in a cluster.
 
 mod certificates;
+mod front;
 mod wiring;
 
 use std::io::Write;
@@ -39,6 +40,10 @@ pub struct Serve {
     certificates: CertificateArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    generate: GenerateArgs,
+    #[command(flatten)]
+    admission: AdmissionArgs,
     #[command(flatten)]
     limits: LimitArgs,
     /// Threads that answer requests; as many as there are cores, and at least 2, if not given.
@@ -120,6 +125,51 @@ struct ClusterArgs {
         value_delimiter = ','
     )]
     webhook_configuration: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Generate rules")]
+struct GenerateArgs {
+    /// The Lease by which replicas agree which of them writes.
+    #[arg(long, env = "WRIT_LEASE", default_value = "writ")]
+    lease: String,
+    /// The name of this replica.
+    #[arg(long, env = "HOSTNAME", default_value = "writ")]
+    identity: String,
+    /// The ConfigMap in which to remember how far rules have come.
+    #[arg(long, env = "WRIT_PROGRESS", default_value = "writ-progress")]
+    progress: String,
+    /// The ConfigMap with resourceFilters, excludeGroups, generateSuccessEvents and so on.
+    #[arg(long, env = "WRIT_SETTINGS", default_value = "writ")]
+    settings: String,
+    /// Rules run at once.
+    #[arg(long, env = "WRIT_GENERATE_WORKERS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    generate_workers: u16,
+    /// So many objects of one rule may be deleted within a minute although nobody deleted a trigger, a rule or a policy.
+    /// What goes beyond that, and beyond half of them, is held and shown.
+    #[arg(long, env = "WRIT_DELETE_BRAKE", default_value_t = 100)]
+    delete_brake: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Admission of generate policies")]
+struct AdmissionArgs {
+    /// The webhook configuration for objects that rules are about; made and kept here.
+    #[arg(long, env = "WRIT_RESOURCE_WEBHOOK_CONFIGURATION", default_value = "writ-resources")]
+    resource_webhook_configuration: String,
+    /// The user whose rights to look at generated objects are checked; Writ's own if not given.
+    #[arg(long, env = "WRIT_ADMISSION_ACCOUNT")]
+    admission_account: Option<String>,
+    /// The user whose rights to write generated objects are checked, and whose requests trigger no rule; Writ's own if not
+    /// given.
+    #[arg(long, env = "WRIT_BACKGROUND_ACCOUNT")]
+    background_account: Option<String>,
+    /// The user whose rights to read triggers are checked with a warning.
+    #[arg(long, env = "WRIT_REPORTS_ACCOUNT")]
+    reports_account: Option<String>,
+    /// Whether the author of a policy must have the rights that its rules use.
+    #[arg(long, env = "WRIT_AUTHOR_CHECK", default_value_t = true, action = ArgAction::Set)]
+    author_check: bool,
 }
 
 #[derive(Debug, Args)]

@@ -20,6 +20,17 @@ pub enum ClusterError {
     Conflict { resource: String },
     #[error("{resource} does not exist")]
     Missing { resource: String },
+    #[error("{resource} exists already")]
+    Exists { resource: String },
+    /// Nothing can be made there any more.
+    #[error("the namespace of {resource} is being deleted")]
+    Ending { resource: String },
+    /// What the API server remembers does not go back that far: list again.
+    #[error("the history of {resource} is gone")]
+    Expired { resource: String },
+    /// The cluster has no such kind, or not yet.
+    #[error("the cluster does not know {kind}")]
+    UnknownKind { kind: String },
     /// The API server understood and said no.
     #[error("cannot {verb} {resource}: {reason}")]
     Rejected {
@@ -48,8 +59,18 @@ impl ClusterError {
             };
         };
         let reason = status.message.clone();
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let ending = causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating");
+        let missing = status.details.as_ref().map_or("", |details| details.kind.as_str());
         match (status.code, status.reason.as_str()) {
+            (403, _) if ending => Self::Ending { resource },
+            (409, "AlreadyExists") => Self::Exists { resource },
+            (410, _) => Self::Expired { resource },
             (401 | 403, _) => Self::Refused { verb, resource, reason },
+            // Not the namespace but something that the object names, such as the Role of a RoleBinding.
+            (404, _) if missing != "namespaces" && !resource.starts_with(missing) => {
+                Self::Rejected { verb, resource, reason }
+            }
             (404, _) => Self::Missing { resource },
             (409, _) => Self::Conflict { resource },
             (429 | 500.., _) => Self::Unreachable { verb, resource, reason },
@@ -71,6 +92,11 @@ impl ClusterError {
         }
     }
 
+    /// Whether trying again is only a matter of time.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+
     pub(super) fn too_slow(verb: &'static str, resource: &str) -> Self {
         Self::Unreachable {
             verb,
@@ -81,7 +107,7 @@ impl ClusterError {
 }
 
 /// An error with its causes: kube's outermost text alone says only which layer failed.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -97,6 +123,7 @@ fn causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
+    use kube::core::response::StatusDetails;
 
     use super::*;
 
@@ -105,6 +132,18 @@ mod tests {
         let status = Status::failure("because", "Reason").with_code(code);
         let error = ClusterError::of("get", "secrets/a", &kube::Error::Api(status.boxed()));
         assert_eq!(error.to_string(), message);
+    }
+
+    /// A RoleBinding whose Role is not there yet is worth another attempt; one whose namespace is not there has no place.
+    #[test]
+    fn tells_a_missing_namespace_from_a_missing_reference() {
+        let error = |kind: &str| {
+            let details = StatusDetails { kind: kind.to_owned(), ..StatusDetails::default() };
+            let status = Status::failure("because", "NotFound").with_code(404).with_details(details);
+            ClusterError::of("create", "rolebindings/a", &kube::Error::Api(status.boxed()))
+        };
+        assert!(matches!(error("namespaces"), ClusterError::Missing { .. }));
+        assert!(matches!(error("roles"), ClusterError::Rejected { .. }));
     }
 
     #[test]

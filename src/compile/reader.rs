@@ -135,17 +135,30 @@ impl<'v> Object<'v> {
 
     /// Warns of the fields that nobody asked for.
     pub(crate) fn warn_of_unknown(&self, findings: &mut Findings) {
-        let (asked, passed_over) = (self.asked.borrow(), self.passed_over.borrow());
-        for key in self.entries.into_iter().flat_map(Map::keys) {
-            if asked.contains(&key.as_str()) || passed_over.contains(&key.as_str()) {
-                continue;
-            }
-            let hint = match nearest(key, asked.iter().copied()) {
-                Some(known) => format!("unknown field, it has no effect; did you mean `{known}`?"),
-                None => format!("unknown field, it has no effect; known here: {}", asked.join(", ")),
-            };
-            findings.warn(&self.path.field(key.clone()), Reason::Unknown, hint);
+        for (path, hint) in self.unknown() {
+            findings.warn(&path, Reason::Unknown, format!("unknown field, it has no effect; {hint}"));
         }
+    }
+
+    /// Refuses the fields that nobody asked for.
+    pub(crate) fn refuse_unknown(&self, findings: &mut Findings) {
+        for (path, hint) in self.unknown() {
+            findings.refuse(&path, Reason::Unknown, format!("unknown field; {hint}"));
+        }
+    }
+
+    fn unknown(&self) -> Vec<(FieldPath, String)> {
+        let (asked, passed_over) = (self.asked.borrow(), self.passed_over.borrow());
+        let known = |key: &str| asked.contains(&key) || passed_over.contains(&key);
+        let unknown = self.entries.into_iter().flat_map(Map::keys).filter(|key| !known(key));
+        let hints = unknown.map(|key| {
+            let hint = match nearest(key, asked.iter().copied()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => format!("known here: {}", asked.join(", ")),
+            };
+            (self.path.field(key.clone()), hint)
+        });
+        hints.collect()
     }
 }
 

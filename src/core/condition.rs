@@ -21,25 +21,26 @@ pub use membership::Member;
 pub use operator::Operator;
 pub use order::Relation;
 
-/// A compiled block of conditions. The default one always holds.
+/// A compiled block of conditions. The default one always holds. Operands are of the caller's type: JSON as it was written,
+/// or whatever resolves to JSON.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Conditions {
+pub enum Conditions<T = Value> {
     Blocks {
         /// One must hold, if the block is there at all: an empty one never does.
-        any: Option<Vec<Condition>>,
+        any: Option<Vec<Condition<T>>>,
         /// Each must hold.
-        all: Vec<Condition>,
+        all: Vec<Condition<T>>,
     },
     /// The older form: each must hold.
-    List(Vec<Condition>),
+    List(Vec<Condition<T>>),
 }
 
 /// One comparison, its operands not yet substituted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
-    pub key: Value,
+pub struct Condition<T = Value> {
+    pub key: T,
     pub operator: Operator,
-    pub value: Value,
+    pub value: T,
     /// Plain text, never substituted.
     pub message: Option<String>,
 }
@@ -74,7 +75,7 @@ pub struct Tested {
 /// How much of an operand is shown.
 const SHOWN: usize = 64;
 
-impl Default for Conditions {
+impl<T> Default for Conditions<T> {
     fn default() -> Self {
         Self::Blocks {
             any: None,
@@ -83,18 +84,29 @@ impl Default for Conditions {
     }
 }
 
-impl Conditions {
+impl<T> Conditions<T> {
     /// Tests the conditions in order and stops as soon as a block is decided. `resolve` substitutes a key or a value; its
     /// first error ends the test.
-    pub fn evaluate<E>(&self, resolve: &mut dyn FnMut(&Value) -> Result<Value, E>) -> Result<Verdict, E> {
+    pub fn evaluate<E>(&self, resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<Verdict, E> {
         match self {
             Self::Blocks { any, all } => evaluate_blocks(any.as_deref(), all, resolve),
             Self::List(list) => evaluate_list(list, resolve),
         }
     }
 
+    /// The same conditions with every operand in another form.
+    pub fn map<U>(&self, operand: &mut dyn FnMut(&T) -> U) -> Conditions<U> {
+        let mut block = |conditions: &[Condition<T>]| -> Vec<Condition<U>> {
+            conditions.iter().map(|condition| condition.map(operand)).collect()
+        };
+        match self {
+            Self::Blocks { any, all } => Conditions::Blocks { any: any.as_deref().map(&mut block), all: block(all) },
+            Self::List(list) => Conditions::List(block(list)),
+        }
+    }
+
     /// Every condition with the name of its block and its place there.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, usize, &Condition)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, usize, &Condition<T>)> {
         let (any, all, list): (&[_], &[_], &[_]) = match self {
             Self::Blocks { any, all } => (any.as_deref().unwrap_or_default(), all, &[]),
             Self::List(list) => (&[], &[], list),
@@ -103,8 +115,13 @@ impl Conditions {
     }
 }
 
-impl Condition {
-    fn test<E>(&self, resolve: &mut dyn FnMut(&Value) -> Result<Value, E>) -> Result<(bool, Tested), E> {
+impl<T> Condition<T> {
+    fn map<U>(&self, operand: &mut dyn FnMut(&T) -> U) -> Condition<U> {
+        let (key, value) = (operand(&self.key), operand(&self.value));
+        Condition { key, operator: self.operator, value, message: self.message.clone() }
+    }
+
+    fn test<E>(&self, resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<(bool, Tested), E> {
         let key = resolve(&self.key)?;
         let value = resolve(&self.value)?;
         let holds = self.operator.holds(&key, &value);
@@ -119,10 +136,10 @@ impl Condition {
     }
 }
 
-fn evaluate_blocks<E>(
-    any: Option<&[Condition]>,
-    all: &[Condition],
-    resolve: &mut dyn FnMut(&Value) -> Result<Value, E>,
+fn evaluate_blocks<T, E>(
+    any: Option<&[Condition<T>]>,
+    all: &[Condition<T>],
+    resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
 ) -> Result<Verdict, E> {
     let (mut agreeing, mut refusing) = (Vec::new(), Vec::new());
     let mut failure = None;
@@ -161,7 +178,10 @@ fn evaluate_blocks<E>(
     })
 }
 
-fn evaluate_list<E>(list: &[Condition], resolve: &mut dyn FnMut(&Value) -> Result<Value, E>) -> Result<Verdict, E> {
+fn evaluate_list<T, E>(
+    list: &[Condition<T>],
+    resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
+) -> Result<Verdict, E> {
     let mut agreeing = Vec::new();
     for (index, condition) in list.iter().enumerate() {
         let (holds, tested) = condition.test(resolve)?;
@@ -182,7 +202,10 @@ fn evaluate_list<E>(list: &[Condition], resolve: &mut dyn FnMut(&Value) -> Resul
     })
 }
 
-fn named<'c>(name: &'static str, block: &'c [Condition]) -> impl Iterator<Item = (&'static str, usize, &'c Condition)> {
+fn named<'c, T>(
+    name: &'static str,
+    block: &'c [Condition<T>],
+) -> impl Iterator<Item = (&'static str, usize, &'c Condition<T>)> {
     block
         .iter()
         .enumerate()

@@ -102,6 +102,29 @@ impl FieldPath {
         Self(parent.0.iter().chain(&self.0).cloned().collect())
     }
 
+    /// A value below, at the `/`-joined path that templates use; digits are taken for the index of a list.
+    #[must_use]
+    pub fn below_pointer(&self, pointer: &str) -> Self {
+        let mut path = self.clone();
+        let mut part = String::new();
+        let mut letters = pointer.strip_prefix('/').unwrap_or(pointer).chars().peekable();
+        loop {
+            match letters.next() {
+                Some('\\') if letters.next_if_eq(&'/').is_some() => part.push('/'),
+                Some(letter) if letter != '/' => part.push(letter),
+                end => {
+                    if !part.is_empty() {
+                        let part = std::mem::take(&mut part);
+                        path = path.step(part.parse().map_or(Step::Field(part.into()), Step::Index));
+                    }
+                    if end.is_none() {
+                        return path;
+                    }
+                }
+            }
+        }
+    }
+
     pub fn steps(&self) -> &[Step] {
         &self.0
     }

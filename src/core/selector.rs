@@ -3,6 +3,7 @@
 //! A selector does not know whose labels it looks at: objects, namespaces and mesh resources all come in as [`Labels`].
 
 mod parse;
+mod query;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

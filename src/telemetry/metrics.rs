@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
+use super::GenerateMetrics;
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
@@ -43,6 +45,7 @@ struct Inner {
     certificate_reloads: Counter,
     certificate_errors: Counter,
     ready: Gauge,
+    generate: GenerateMetrics,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -72,7 +75,9 @@ impl EncodeLabelValue for Outcome {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("writ");
+        let mut root = Registry::default();
+        let generate = GenerateMetrics::register(&mut root);
+        let registry = root.sub_registry_with_prefix("writ");
         let requests = Family::<ByOutcome, Counter>::default();
         let by_outcome = Outcome::ALL.map(|outcome| requests.get_or_create(&ByOutcome { outcome }).clone());
         registry.register("admission_requests", "Admission requests by how they ended", requests);
@@ -85,44 +90,45 @@ impl Default for Metrics {
         let inner = Inner {
             requests: by_outcome,
             latency: register(
-                &mut registry,
+                registry,
                 "admission_duration_seconds",
                 "Time from the whole request to its answer",
                 Histogram::new(buckets),
             ),
             in_flight: register(
-                &mut registry,
+                registry,
                 "requests_in_flight",
                 "Requests being read or answered",
                 Gauge::default(),
             ),
-            connections: register(&mut registry, "connections", "Open connections", Gauge::default()),
+            connections: register(registry, "connections", "Open connections", Gauge::default()),
             handshake_failures: register(
-                &mut registry,
+                registry,
                 "tls_handshake_failures",
                 "TLS handshakes that failed or took too long",
                 Counter::default(),
             ),
             certificate_expiry: register(
-                &mut registry,
+                registry,
                 "certificate_expiry_timestamp_seconds",
                 "When the serving certificate expires, in seconds since 1970",
                 Gauge::default(),
             ),
             certificate_reloads: register(
-                &mut registry,
+                registry,
                 "certificate_reloads",
                 "Times that another serving certificate was put into use",
                 Counter::default(),
             ),
             certificate_errors: register(
-                &mut registry,
+                registry,
                 "certificate_errors",
                 "Failed attempts to keep certificates and CA bundles right",
                 Counter::default(),
             ),
-            ready: register(&mut registry, "ready", "1 when ready to serve", Gauge::default()),
-            registry,
+            ready: register(registry, "ready", "1 when ready to serve", Gauge::default()),
+            generate,
+            registry: root,
         };
         Self(Arc::new(inner))
     }
@@ -159,6 +165,11 @@ impl Metrics {
 
     pub fn certificate_error(&self) {
         self.0.certificate_errors.inc();
+    }
+
+    /// What is counted about generate rules.
+    pub fn generate(&self) -> GenerateMetrics {
+        self.0.generate.clone()
     }
 
     pub(super) fn ready(&self, ready: bool) {

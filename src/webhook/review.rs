@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
@@ -229,6 +229,21 @@ pub(super) fn read<'a, Old: Deserialize<'a>>(body: &'a [u8]) -> Result<Request<'
             uid: uid.to_owned(),
             reason,
         })
+    }
+}
+
+/// Reads the request of a review as it is, with its uid.
+pub(super) fn read_whole(body: &[u8]) -> Result<(String, Map<String, Value>), Unreadable> {
+    let review: Value = serde_json::from_slice(body).map_err(|error| salvage(body, &error.to_string()))?;
+    let is_review = review["apiVersion"] == API_VERSION && review["kind"] == KIND;
+    let uid = review["request"]["uid"].as_str().unwrap_or_default().to_owned();
+    match review {
+        Value::Object(mut review) if is_review && !uid.is_empty() => match review.remove("request") {
+            Some(Value::Object(request)) => Ok((uid, request)),
+            _ => Err(Unreadable::Body { reason: "the review has no request".to_owned() }),
+        },
+        _ if uid.is_empty() => Err(Unreadable::Body { reason: "the review has no request.uid".to_owned() }),
+        _ => Err(Unreadable::Review { uid, reason: format!("the body must be {API_VERSION} {KIND}") }),
     }
 }
 

@@ -33,6 +33,11 @@ pub fn handle(request: &hyper::Request<Bytes>) -> Answer {
         let message = format!("no such path; known paths: {}", PATHS.join(", "));
         return refuse(Status::failure(404, "NotFound", message));
     }
+    refuse_misdirected(request).unwrap_or_else(|| admit(request.body()))
+}
+
+/// What is answered to a request that is no POST of JSON.
+pub(super) fn refuse_misdirected(request: &hyper::Request<Bytes>) -> Option<Answer> {
     if request.method() != Method::POST {
         let message = format!("{} is not possible here, POST an AdmissionReview", request.method());
         let mut answer = refuse(Status::failure(405, "MethodNotAllowed", message));
@@ -40,13 +45,44 @@ pub fn handle(request: &hyper::Request<Bytes>) -> Answer {
             .response
             .headers_mut()
             .insert(ALLOW, HeaderValue::from_static("POST"));
-        return answer;
+        return Some(answer);
     }
     if !is_json(request.headers().get(CONTENT_TYPE)) {
         let message = "the body must be JSON with content type application/json";
-        return refuse(Status::failure(415, "UnsupportedMediaType", message));
+        return Some(refuse(Status::failure(415, "UnsupportedMediaType", message)));
     }
-    admit(request.body())
+    None
+}
+
+/// What is answered to a body that is no review.
+pub(super) fn unreadable(unreadable: Unreadable) -> Answer {
+    match unreadable {
+        Unreadable::Review { uid, reason } => {
+            info!(uid, error = %reason, "Review not readable");
+            let verdict = Verdict::deny(Status::failure(400, "BadRequest", reason));
+            Answer {
+                response: respond(StatusCode::OK, review::write(&uid, &verdict)),
+                outcome: Outcome::Invalid,
+            }
+        }
+        Unreadable::Body { reason } => {
+            info!(error = %reason, "Body not readable");
+            refuse(Status::failure(400, "BadRequest", reason))
+        }
+    }
+}
+
+/// The review that carries a verdict.
+pub(super) fn answer(uid: &str, verdict: &Verdict) -> Answer {
+    let outcome = if verdict.allowed {
+        Outcome::Allowed
+    } else {
+        Outcome::Denied
+    };
+    Answer {
+        response: respond(StatusCode::OK, review::write(uid, verdict)),
+        outcome,
+    }
 }
 
 fn admit(body: &[u8]) -> Answer {
@@ -62,19 +98,7 @@ fn admit(body: &[u8]) -> Answer {
     let _entered = span.enter();
     let request: Light<'_> = match review::read(body) {
         Ok(request) => request,
-        Err(Unreadable::Review { uid, reason }) => {
-            span.record("uid", &*uid);
-            info!(error = %reason, "Review not readable");
-            let verdict = Verdict::deny(Status::failure(400, "BadRequest", reason));
-            return Answer {
-                response: respond(StatusCode::OK, review::write(&uid, &verdict)),
-                outcome: Outcome::Invalid,
-            };
-        }
-        Err(Unreadable::Body { reason }) => {
-            info!(error = %reason, "Body not readable");
-            return refuse(Status::failure(400, "BadRequest", reason));
-        }
+        Err(problem) => return unreadable(problem),
     };
     if !span.is_disabled() {
         span.record("uid", &*request.uid);
@@ -89,15 +113,7 @@ fn admit(body: &[u8]) -> Answer {
         Some(status) => info!(reason = status.message, "Denied"),
         None => debug!(warnings = verdict.warnings.len(), "Allowed"),
     }
-    let outcome = if verdict.allowed {
-        Outcome::Allowed
-    } else {
-        Outcome::Denied
-    };
-    Answer {
-        response: respond(StatusCode::OK, review::write(&request.uid, &verdict)),
-        outcome,
-    }
+    answer(&request.uid, &verdict)
 }
 
 fn name(operation: Operation) -> &'static str {

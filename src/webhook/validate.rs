@@ -41,7 +41,7 @@ pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
     verdict
 }
 
-fn invalid(request: &Request<'_, IgnoredAny>, errors: &[Problem]) -> Status {
+pub(super) fn invalid<Old>(request: &Request<'_, Old>, errors: &[Problem]) -> Status {
     let shown = &errors[..errors.len().min(MOST_CAUSES)];
     let mut message = shown.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
     if shown.len() < errors.len() {
@@ -79,12 +79,18 @@ fn cause(reason: Reason) -> &'static str {
 }
 
 /// Warnings within the bounds that API servers set, one line each.
-fn tell(warnings: &[Problem]) -> Vec<String> {
+pub(super) fn tell(warnings: &[Problem]) -> Vec<String> {
+    let texts: Vec<String> = warnings.iter().map(Problem::to_string).collect();
+    tell_texts(&texts)
+}
+
+/// The same for warnings that are about no field.
+pub(super) fn tell_texts(warnings: &[String]) -> Vec<String> {
     let mut told = Vec::with_capacity(warnings.len());
     // Room for the line that counts the rest.
     let mut left = WARNINGS_CHARS - WARNING_CHARS;
     for (index, warning) in warnings.iter().enumerate() {
-        let text = one_line(&warning.to_string());
+        let text = one_line(warning);
         let length = text.chars().count();
         if length > left {
             told.push(format!("and {} more warnings", warnings.len() - index));

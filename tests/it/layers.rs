@@ -11,11 +11,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("compile", &["core"]),
     ("server", &[]),
     ("telemetry", &[]),
-    ("webhook", &["core", "compile", "telemetry"]),
+    ("index", &["core", "compile"]),
+    ("webhook", &["core", "compile", "index", "telemetry"]),
     ("cluster", &["core", "telemetry"]),
+    ("controller", &["core", "compile", "index", "cluster", "telemetry"]),
     (
         "cli",
-        &["core", "api", "compile", "server", "telemetry", "webhook", "cluster"],
+        &["core", "api", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"],
     ),
 ];
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use kube::Client;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use super::{CertificateArgs, ClusterArgs};
+use super::CertificateArgs;
 use crate::cluster::certificates::{FixedBundle, Keeper, Report, Settings};
-use crate::cluster::connect;
 use crate::server::{Certificates, Pair, PairFiles};
 use crate::telemetry::{Condition, Metrics};
 
@@ -27,6 +27,13 @@ pub(super) enum Source {
         keeper: Box<Keeper>,
         reports: watch::Receiver<Report>,
     },
+}
+
+/// Where Writ is installed.
+pub(super) struct Place {
+    pub namespace: String,
+    pub service: String,
+    pub webhook_configuration: Vec<String>,
 }
 
 /// The file of the authority behind the pair's files, and who writes it into the webhook configurations.
@@ -63,19 +70,13 @@ impl Sink {
 
 impl Source {
     /// Reads files and configuration; what is wrong with them shows here, before anything runs.
-    pub(super) async fn open(args: CertificateArgs, cluster: ClusterArgs, sink: &Sink) -> anyhow::Result<Self> {
-        let ClusterArgs {
-            offline,
-            kubeconfig,
-            context,
-            namespace,
-            service,
-            webhook_configuration,
-        } = cluster;
-        let client = match offline {
-            true => None,
-            false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
-        };
+    pub(super) async fn open(
+        args: CertificateArgs,
+        place: Place,
+        client: Option<Client>,
+        sink: &Sink,
+    ) -> anyhow::Result<Self> {
+        let Place { namespace, service, webhook_configuration } = place;
         let default_grace = (args.cert_lifetime / 24).min(Duration::from_secs(60 * 60));
         let settings = Settings {
             namespace,

@@ -1,25 +1,32 @@
 //! Starts every long-lived part, holds their handles, and ends them in order. A part that ends unasked ends the process.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use hyper::Request;
+use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::info;
 
-use super::certificates::{Sink, Source};
-use super::{LimitArgs, Ports, Serve};
+use super::certificates::{Place, Sink, Source};
+use super::front::Front;
+use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve};
+use crate::cluster::{Api, connect};
+use crate::controller::{Controller, Options};
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
 use crate::telemetry::{self, Health, Metrics, Outcome};
 use crate::webhook;
 
 /// The part whose end is the end of the drain.
 const ADMISSION: &str = "the admission port";
+/// The part that ends by itself when asked to.
+const CONTROLLER: &str = "the controller";
 
 /// Parsing more than this takes longer than others on the same thread should wait.
 const LARGE_BODY: usize = 256 << 10;
@@ -47,6 +54,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         ports,
         certificates,
         cluster,
+        generate,
+        admission,
         limits,
         worker_threads: _,
         log: _,
@@ -91,11 +100,23 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         ),
     };
     let tls = tls_config(sink.certificates.clone(), client_roots.as_deref())?;
-    let source = Source::open(certificates, cluster, &sink).await?;
+    let ClusterArgs { offline, kubeconfig, context, namespace, service, webhook_configuration } = cluster;
+    let client = match offline {
+        true => None,
+        false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
+    };
+    let controller = client.clone().map(|client| controller(client, &namespace, generate, &metrics, &health));
+    let installed = webhook_configuration.first().cloned().unwrap_or_default();
+    let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
+        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, controller))
+    });
+    let place = Place { namespace, service, webhook_configuration };
+    let source = Source::open(certificates, place, client, &sink).await?;
     let https = Bound::bind(listen).await?;
     let admin = Bound::bind(admin_listen).await?;
     info!(https = %https.address(), admin = %admin.address(), version = env!("CARGO_PKG_VERSION"), "Listening");
 
+    let (end_work, work_ends) = watch::channel(false);
     let (shutdown, drain) = Shutdown::new();
     let (admin_shutdown, admin_drain) = Shutdown::new();
     let mut tasks = JoinSet::new();
@@ -121,12 +142,24 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         source.follow(sink).await;
         "the certificates"
     });
+    if let Some(controller) = controller {
+        tasks.spawn(async move {
+            controller.run(work_ends).await;
+            CONTROLLER
+        });
+    }
+    if let Some(front) = front.clone() {
+        tasks.spawn(async move {
+            front.run().await;
+            "the webhook configuration"
+        });
+    }
     tasks.spawn({
         let metrics = metrics.clone();
         let wire = Wire(metrics.clone());
         let answer = move |request: Request<Bytes>| {
-            let response = admit(&request, &metrics);
-            async move { response }
+            let (front, metrics) = (front.clone(), metrics.clone());
+            async move { admit(&request, front.as_deref(), &metrics).await }
         };
         let mut until = drain.clone();
         async move {
@@ -144,20 +177,31 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         ended = tasks.join_next() => return Err(unexpected(ended)),
     }
     draining.fails("stopping");
+    end_work.send_replace(true);
     shutdown.enter(Phase::Leaving);
     info!(
         delay_ms = drain_delay.as_millis(),
         "Stopping: serving on until nobody is sent here any more"
     );
-    tokio::select! {
-        () = sleep(drain_delay) => {}
-        () = stop.asked() => {}
-        ended = tasks.join_next() => return Err(unexpected(ended)),
+    let patience = sleep(drain_delay);
+    tokio::pin!(patience);
+    loop {
+        tokio::select! {
+            () = &mut patience => break,
+            () = stop.asked() => break,
+            ended = tasks.join_next() => match ended {
+                Some(Ok(CONTROLLER)) => {}
+                ended => return Err(unexpected(ended)),
+            },
+        }
     }
     shutdown.enter(Phase::Stopping);
-    match tasks.join_next().await {
-        Some(Ok(ADMISSION)) => {}
-        ended => return Err(unexpected(ended)),
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok(ADMISSION) => break,
+            Ok(CONTROLLER) => {}
+            other => return Err(unexpected(Some(other))),
+        }
     }
     admin_shutdown.enter(Phase::Stopping);
     tasks.shutdown().await;
@@ -165,17 +209,33 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn controller(client: Client, namespace: &str, args: GenerateArgs, metrics: &Metrics, health: &Health) -> Controller {
+    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake } = args;
+    let chance = RandomState::new().build_hasher().finish();
+    let options = Options {
+        namespace: namespace.to_owned(),
+        lease,
+        memory: progress,
+        settings,
+        // Two processes of one host are two replicas.
+        identity: format!("{identity}_{chance:016x}"),
+        workers: usize::from(generate_workers),
+        delete_brake: delete_brake as usize,
+    };
+    Controller::new(client, options, metrics.generate(), health)
+}
+
 async fn first_certificate(served: &mut watch::Receiver<bool>) {
     // An error means that the sender is gone, and with it the certificates' part: its end is noticed elsewhere.
     let _ = served.wait_for(|serving| *serving).await;
 }
 
-fn admit(request: &Request<Bytes>, metrics: &Metrics) -> hyper::Response<Bytes> {
+async fn admit(request: &Request<Bytes>, front: Option<&Front>, metrics: &Metrics) -> hyper::Response<Bytes> {
     let started = Instant::now();
-    let webhook::Answer { response, outcome } = if request.body().len() > LARGE_BODY {
-        tokio::task::block_in_place(|| webhook::handle(request))
-    } else {
-        webhook::handle(request)
+    let webhook::Answer { response, outcome } = match front {
+        Some(front) if !webhook::PATHS.contains(&request.uri().path()) => webhook::handle_with(front, request).await,
+        _ if request.body().len() > LARGE_BODY => tokio::task::block_in_place(|| webhook::handle(request)),
+        _ => webhook::handle(request),
     };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,

@@ -1,0 +1,69 @@
+//! The few schema forms that definitions are put together from. Every one carries a description: `kubectl explain` is
+//! documentation too.
+
+use serde_json::{Map, Value, json};
+
+/// Text.
+pub(super) fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+/// One of some words.
+pub(super) fn word(description: &str, words: &[&str]) -> Value {
+    json!({"type": "string", "description": description, "enum": words})
+}
+
+/// A switch that has no default.
+pub(super) fn flag(description: &str) -> Value {
+    json!({"type": "boolean", "description": description})
+}
+
+/// A switch that the API server sets if nobody does.
+pub(super) fn flag_default(description: &str, default: bool) -> Value {
+    json!({"type": "boolean", "description": description, "default": default})
+}
+
+pub(super) fn integer(description: &str) -> Value {
+    json!({"type": "integer", "format": "int32", "description": description})
+}
+
+/// Anything at all: what it may hold is decided at admission, where all problems are shown at once.
+pub(super) fn open(description: &str) -> Value {
+    json!({"description": description, "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// An object with any fields.
+pub(super) fn open_object(description: &str) -> Value {
+    json!({"type": "object", "description": description, "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// An object whose fields are known, and others are kept for admission to judge.
+pub(super) fn object(description: &str, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+    let fields: Map<String, Value> = fields
+        .into_iter()
+        .map(|(name, schema)| (name.to_owned(), schema))
+        .collect();
+    json!({
+        "type": "object", "description": description, "properties": fields,
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+/// The same with fields that must be there.
+pub(super) fn requiring(mut object: Value, fields: &[&str]) -> Value {
+    object["required"] = fields.into();
+    object
+}
+
+pub(super) fn list(description: &str, items: Value) -> Value {
+    json!({"type": "array", "description": description, "items": items})
+}
+
+pub(super) fn texts(description: &str) -> Value {
+    list(description, json!({"type": "string"}))
+}
+
+/// Names with texts.
+pub(super) fn map(description: &str) -> Value {
+    json!({"type": "object", "description": description, "additionalProperties": {"type": "string"}})
+}

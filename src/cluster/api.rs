@@ -1,0 +1,385 @@
+//! Calls of the API server, one function per verb: JSON out, JSON in, and an error that names verb and resource.
+//!
+//! Objects travel as JSON values, never through typed structs, which would lose fields they do not know. Bodies are not logged:
+//! they may be Secrets.
+
+use std::time::Duration;
+
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request};
+use kube::Client;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::ClusterError;
+use super::kinds::ApiKind;
+
+/// Under which name writes appear in managed fields. Existing tools look for it.
+pub(crate) const FIELD_MANAGER: &str = "kyverno-generate";
+
+const LONGEST_CALL: Duration = Duration::from_secs(30);
+const JSON: &str = "application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// A client that speaks JSON.
+#[derive(Clone)]
+pub struct Api(Client);
+
+/// One page of a list.
+#[derive(Debug, Default)]
+pub struct Page {
+    pub items: Vec<Value>,
+    pub version: String,
+    /// Where the next page starts; empty on the last.
+    pub next: String,
+}
+
+/// Which objects a list or a watch is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Selection {
+    pub namespace: Option<String>,
+    /// In the notation of a query; empty for all.
+    pub labels: String,
+    /// Names and labels are enough.
+    pub metadata_only: bool,
+}
+
+/// Whether a write is only rehearsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rehearsal {
+    Yes,
+    No,
+}
+
+impl Api {
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    pub async fn get(&self, kind: &ApiKind, namespace: Option<&str>, name: &str) -> Result<Value, ClusterError> {
+        let path = kind.path(namespace, Some(name))?;
+        self.json("get", &kind.name(namespace, name), Method::GET, &path, JSON, None)
+            .await
+    }
+
+    /// An object, or nothing if it is not there.
+    pub async fn find(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, ClusterError> {
+        match self.get(kind, namespace, name).await {
+            Ok(object) => Ok(Some(object)),
+            Err(ClusterError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One page of a list, with kind and version put into each item.
+    pub async fn list(
+        &self,
+        kind: &ApiKind,
+        selection: &Selection,
+        limit: u32,
+        from: &str,
+    ) -> Result<Page, ClusterError> {
+        let mut query = Query::new(kind.path(selection.namespace.as_deref(), None)?);
+        query.add("limit", &limit.to_string());
+        query.add("labelSelector", &selection.labels);
+        query.add("continue", from);
+        let accept = if selection.metadata_only { METADATA_LIST } else { JSON };
+        let mut list = self
+            .json("list", &kind.plural_name(), Method::GET, &query.path, accept, None)
+            .await?;
+        let text = |list: &Value, name: &str| {
+            let text = list
+                .get("metadata")
+                .and_then(|metadata| metadata.get(name))
+                .and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let (version, next) = (text(&list, "resourceVersion"), text(&list, "continue"));
+        let items = match list.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        let items = items.into_iter().map(|item| kind.named(item)).collect();
+        Ok(Page { items, version, next })
+    }
+
+    /// All pages of a list that is expected to be short.
+    pub async fn list_all(&self, kind: &ApiKind, selection: &Selection) -> Result<Vec<Value>, ClusterError> {
+        let (mut items, mut from) = (Vec::new(), String::new());
+        loop {
+            let page = self.list(kind, selection, 500, &from).await?;
+            items.extend(page.items);
+            if page.next.is_empty() {
+                return Ok(items);
+            }
+            from = page.next;
+        }
+    }
+
+    pub async fn create(&self, kind: &ApiKind, namespace: Option<&str>, body: &Value) -> Result<Value, ClusterError> {
+        let mut query = Query::new(kind.path(namespace, None)?);
+        query.add("fieldManager", FIELD_MANAGER);
+        let name = body
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let what = kind.name(namespace, name);
+        self.json("create", &what, Method::POST, &query.path, JSON, Some((JSON, body)))
+            .await
+    }
+
+    pub async fn replace(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+        body: &Value,
+        rehearsal: Rehearsal,
+    ) -> Result<Value, ClusterError> {
+        let mut query = Query::new(kind.path(namespace, Some(name))?);
+        query.add("fieldManager", FIELD_MANAGER);
+        query.rehearse(rehearsal);
+        self.json(
+            "update",
+            &kind.name(namespace, name),
+            Method::PUT,
+            &query.path,
+            JSON,
+            Some((JSON, body)),
+        )
+        .await
+    }
+
+    /// Server-side apply, taking over fields of others.
+    pub async fn apply(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+        body: &Value,
+        rehearsal: Rehearsal,
+    ) -> Result<Value, ClusterError> {
+        let mut query = Query::new(kind.path(namespace, Some(name))?);
+        query.add("fieldManager", FIELD_MANAGER);
+        query.add("force", "true");
+        query.rehearse(rehearsal);
+        let body = Some(("application/apply-patch+yaml", body));
+        self.json(
+            "patch",
+            &kind.name(namespace, name),
+            Method::PATCH,
+            &query.path,
+            JSON,
+            body,
+        )
+        .await
+    }
+
+    /// A merge patch of an object, or of its subresource.
+    pub async fn merge(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+        subresource: &str,
+        body: &Value,
+    ) -> Result<Value, ClusterError> {
+        let mut path = kind.path(namespace, Some(name))?;
+        if !subresource.is_empty() {
+            path = format!("{path}/{subresource}");
+        }
+        let mut query = Query::new(path);
+        query.add("fieldManager", FIELD_MANAGER);
+        let body = Some(("application/merge-patch+json", body));
+        self.json(
+            "patch",
+            &kind.name(namespace, name),
+            Method::PATCH,
+            &query.path,
+            JSON,
+            body,
+        )
+        .await
+    }
+
+    /// Deletes exactly the object with this UID.
+    pub async fn delete(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), ClusterError> {
+        let path = kind.path(namespace, Some(name))?;
+        let mut options = serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if !uid.is_empty() {
+            options["preconditions"] = serde_json::json!({"uid": uid});
+        }
+        let body = Some((JSON, &options));
+        self.json("delete", &kind.name(namespace, name), Method::DELETE, &path, JSON, body)
+            .await?;
+        Ok(())
+    }
+
+    /// A path that has been checked already.
+    pub async fn raw(&self, path: &str, body: Option<&str>) -> Result<Value, ClusterError> {
+        let (verb, method) = if body.is_some() {
+            ("post", Method::POST)
+        } else {
+            ("get", Method::GET)
+        };
+        self.send(
+            verb,
+            path,
+            method,
+            path,
+            JSON,
+            body.map(|body| (JSON, body.as_bytes().to_vec())),
+        )
+        .await
+    }
+
+    /// What kinds there are: `/api` or `/apis`.
+    pub async fn discover(&self, path: &str) -> Result<Value, ClusterError> {
+        self.json("get", path, Method::GET, path, DISCOVERY, None).await
+    }
+
+    /// The request that opens a watch.
+    pub(super) fn watch_request(
+        &self,
+        kind: &ApiKind,
+        selection: &Selection,
+        version: &str,
+        seconds: u64,
+    ) -> Result<Request<Vec<u8>>, ClusterError> {
+        let mut query = Query::new(kind.path(selection.namespace.as_deref(), None)?);
+        query.add("watch", "true");
+        query.add("allowWatchBookmarks", "true");
+        query.add("resourceVersion", version);
+        query.add("timeoutSeconds", &seconds.to_string());
+        query.add("labelSelector", &selection.labels);
+        let accept = if selection.metadata_only { METADATA } else { JSON };
+        request("watch", &kind.plural_name(), Method::GET, &query.path, accept, None)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.0
+    }
+
+    async fn json(
+        &self,
+        verb: &'static str,
+        what: &str,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+        body: Option<(&'static str, &Value)>,
+    ) -> Result<Value, ClusterError> {
+        let body = body.map(|(kind, body)| (kind, body.to_string().into_bytes()));
+        self.send(verb, what, method, path, accept, body).await
+    }
+
+    async fn send(
+        &self,
+        verb: &'static str,
+        what: &str,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<Value, ClusterError> {
+        let request = request(verb, what, method, path, accept, body)?;
+        let answer = timeout(LONGEST_CALL, self.0.request_text(request)).await;
+        let text = answer
+            .map_err(|_| ClusterError::too_slow(verb, what))?
+            .map_err(|error| ClusterError::of(verb, what, &error))?;
+        serde_json::from_str(&text).map_err(|error| ClusterError::Unreachable {
+            verb,
+            resource: what.to_owned(),
+            reason: format!("the answer is no JSON: {error}"),
+        })
+    }
+}
+
+fn request(
+    verb: &'static str,
+    what: &str,
+    method: Method,
+    path: &str,
+    accept: &'static str,
+    body: Option<(&'static str, Vec<u8>)>,
+) -> Result<Request<Vec<u8>>, ClusterError> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(ACCEPT, HeaderValue::from_static(accept));
+    if let Some((kind, _)) = &body {
+        request = request.header(CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    let body = body.map(|(_, body)| body).unwrap_or_default();
+    request.body(body).map_err(|error| ClusterError::Rejected {
+        verb,
+        resource: what.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// A path that gets parameters.
+struct Query {
+    path: String,
+    separator: char,
+}
+
+impl Query {
+    fn new(path: String) -> Self {
+        Self { path, separator: '?' }
+    }
+
+    /// Adds a parameter, unless it is empty.
+    fn add(&mut self, name: &str, value: &str) {
+        if value.is_empty() {
+            return;
+        }
+        self.path.push(self.separator);
+        self.separator = '&';
+        self.path.push_str(name);
+        self.path.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                self.path.push(char::from(byte));
+            } else {
+                self.path.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+
+    fn rehearse(&mut self, rehearsal: Rehearsal) {
+        if rehearsal == Rehearsal::Yes {
+            self.add("dryRun", "All");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_escaped() {
+        let mut query = Query::new("/api/v1/secrets".to_owned());
+        query.add("labelSelector", "a.b/c=d,e in (f)");
+        query.add("continue", "");
+        query.rehearse(Rehearsal::Yes);
+        assert_eq!(
+            query.path,
+            "/api/v1/secrets?labelSelector=a.b%2Fc%3Dd%2Ce%20in%20%28f%29&dryRun=All"
+        );
+    }
+}

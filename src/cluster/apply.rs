@@ -1,0 +1,163 @@
+//! The one gate for writes: everything that generate rules change in the cluster passes here, with the reach of its policy.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::ClusterError;
+use super::api::{Api, Rehearsal};
+use super::discovery::Discovery;
+use super::kinds::ApiKind;
+use super::lease::Tenure;
+use crate::core::generate::{Gate, Outbound, Reach, labels};
+use crate::core::resource::{ObjectKey, text_at};
+
+/// How an object is overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// The whole object; what is not in it disappears.
+    Replace,
+    /// Server-side apply; fields of others stay.
+    Apply,
+}
+
+/// Writes with the rights of the service account, as long as this replica is the one that writes.
+#[derive(Clone)]
+pub struct Writer {
+    api: Api,
+    discovery: Arc<Discovery>,
+    tenure: Tenure,
+}
+
+/// Why a write was not even sent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error("{0}")]
+    OutOfReach(String),
+    /// Another replica writes now.
+    #[error("this replica does not hold the lease")]
+    NotOurTurn,
+}
+
+impl Writer {
+    pub fn new(api: Api, discovery: Arc<Discovery>, tenure: Tenure) -> Self {
+        Self { api, discovery, tenure }
+    }
+
+    pub async fn read(&self, key: &ObjectKey) -> Result<Option<Value>, WriteError> {
+        let kind = self.discovery.find(&key.gvk).await?;
+        let found = self.api.find(&kind, key.namespace.as_deref(), &key.name).await?;
+        Ok(found.map(|object| kind.named(object)))
+    }
+
+    pub async fn create(&self, reach: &Reach, body: &Value) -> Result<Value, WriteError> {
+        let (key, kind) = self.pass(reach, body).await?;
+        Ok(self.api.create(&kind, key.namespace.as_deref(), body).await?)
+    }
+
+    /// Overwrites an object. For a replacement the body names the version that it replaces.
+    pub async fn overwrite(
+        &self,
+        reach: &Reach,
+        body: &Value,
+        method: Method,
+        rehearsal: Rehearsal,
+    ) -> Result<Value, WriteError> {
+        let (key, kind) = self.pass(reach, body).await?;
+        let namespace = key.namespace.as_deref();
+        Ok(match method {
+            Method::Replace => self.api.replace(&kind, namespace, &key.name, body, rehearsal).await?,
+            Method::Apply => self.api.apply(&kind, namespace, &key.name, body, rehearsal).await?,
+        })
+    }
+
+    /// Deletes exactly this object; one that is gone already is fine.
+    pub async fn delete(&self, reach: &Reach, key: &ObjectKey, uid: &str) -> Result<(), WriteError> {
+        let kind = self.check(reach, key).await?;
+        match self.api.delete(&kind, key.namespace.as_deref(), &key.name, uid).await {
+            // A conflict means that another object has taken the name.
+            Ok(()) | Err(ClusterError::Missing { .. } | ClusterError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the labels of policy and rule off an object that is no longer followed.
+    pub async fn release(&self, reach: &Reach, key: &ObjectKey) -> Result<(), WriteError> {
+        let kind = self.check(reach, key).await?;
+        self.relabel(&kind, key, |labels| {
+            for label in [labels::POLICY_NAME, labels::POLICY_NAMESPACE, labels::RULE_NAME] {
+                labels.remove(label);
+            }
+        })
+        .await
+    }
+
+    /// Marks an object as a source of clones.
+    pub async fn mark_source(&self, reach: &Reach, key: &ObjectKey) -> Result<(), WriteError> {
+        let kind = self.check(reach, key).await?;
+        self.relabel(&kind, key, |labels| {
+            labels.insert(labels::CLONE_SOURCE.to_owned(), "".into());
+        })
+        .await
+    }
+
+    /// Changes labels by an ordinary update: roles that were made for generate rules grant that, and often no patch.
+    async fn relabel(
+        &self,
+        kind: &ApiKind,
+        key: &ObjectKey,
+        change: impl Fn(&mut Map<String, Value>),
+    ) -> Result<(), WriteError> {
+        let namespace = key.namespace.as_deref();
+        for last in [false, false, true] {
+            let Some(mut object) = self.api.find(kind, namespace, &key.name).await? else {
+                return Ok(());
+            };
+            let labels = &mut object["metadata"]["labels"];
+            let mut changed = labels.as_object().cloned().unwrap_or_default();
+            change(&mut changed);
+            if labels.as_object() == Some(&changed) {
+                return Ok(());
+            }
+            *labels = Value::Object(changed);
+            match self.api.replace(kind, namespace, &key.name, &object, Rehearsal::No).await {
+                Ok(_) | Err(ClusterError::Missing { .. }) => return Ok(()),
+                Err(ClusterError::Conflict { .. }) if !last => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges the object as it will be written, whatever was planned.
+    async fn pass(&self, reach: &Reach, body: &Value) -> Result<(ObjectKey, Arc<ApiKind>), WriteError> {
+        let mut key = ObjectKey::of(body);
+        let kind = self.discovery.find(&key.gvk).await?;
+        if kind.is_namespaced() && key.namespace.is_none() {
+            key.namespace = Some("default".to_owned());
+        }
+        let kind = self.check(reach, &key).await?;
+        Ok((key, kind))
+    }
+
+    async fn check(&self, reach: &Reach, key: &ObjectKey) -> Result<Arc<ApiKind>, WriteError> {
+        if !self.tenure.is_held() {
+            return Err(WriteError::NotOurTurn);
+        }
+        Gate::new(reach, &Outbound::default())
+            .target(key)
+            .map_err(|refusal| WriteError::OutOfReach(refusal.to_string()))?;
+        Ok(self.discovery.find(&key.gvk).await?)
+    }
+}
+
+/// The body of a replacement: the wanted one at the version of the stored one.
+pub fn replacement(wanted: &Value, stored: &Value) -> Value {
+    let mut body = wanted.clone();
+    body["metadata"]["resourceVersion"] = text_at(stored, &["metadata", "resourceVersion"]).into();
+    body["metadata"]["uid"] = text_at(stored, &["metadata", "uid"]).into();
+    body
+}

@@ -1,0 +1,78 @@
+//! The one gate for what rules look up. What may be asked has been decided before: a [`Fetch`] exists only if it may.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::net::lookup_host;
+use tokio::time::timeout;
+
+use super::ClusterError;
+use super::api::{Api, Selection};
+use super::discovery::Discovery;
+use crate::core::generate::{Answer, Fetch};
+
+/// Answers requests from the cluster.
+#[derive(Clone)]
+pub struct Reader {
+    api: Api,
+    discovery: Arc<Discovery>,
+}
+
+impl Reader {
+    pub fn new(api: Api, discovery: Arc<Discovery>) -> Self {
+        Self { api, discovery }
+    }
+
+    /// The answer to a request. An API server that is not there is an error, not an answer: the caller waits for it.
+    pub async fn answer(&self, fetch: &Fetch) -> Result<Answer, ClusterError> {
+        let found = match fetch {
+            Fetch::Object(object) => {
+                let key = object.key();
+                match self.discovery.find(&key.gvk).await {
+                    Ok(kind) => self
+                        .api
+                        .get(&kind, key.namespace.as_deref(), &key.name)
+                        .await
+                        .map(|object| kind.named(object)),
+                    Err(error) => Err(error),
+                }
+            }
+            Fetch::List(list) => match self.discovery.find(list.gvk()).await {
+                Ok(kind) => {
+                    let namespace = list.namespace().map(str::to_owned);
+                    let selection = Selection {
+                        namespace,
+                        labels: list.selector().to_owned(),
+                        metadata_only: false,
+                    };
+                    self.api.list_all(&kind, &selection).await.map(Value::Array)
+                }
+                Err(error) => Err(error),
+            },
+            Fetch::Call(call) => self.api.raw(&call.path().to_string(), call.body()).await,
+            Fetch::Host(name) => return Ok(resolve(name).await),
+            Fetch::Service(_) => return Ok(unavailable("calls of services")),
+            Fetch::Image(_) => return Ok(unavailable("image look-ups")),
+            Fetch::Global(_) => return Ok(unavailable("global context entries")),
+        };
+        match found {
+            Ok(found) => Ok(Answer::found(found)),
+            Err(ClusterError::Missing { .. }) => Ok(Answer::Absent),
+            Err(error) if error.is_outage() => Err(error),
+            Err(error) => Ok(Answer::Failed(error.to_string())),
+        }
+    }
+}
+
+fn unavailable(what: &str) -> Answer {
+    Answer::Failed(format!("{what} are not available in this installation"))
+}
+
+async fn resolve(name: &str) -> Answer {
+    match timeout(Duration::from_secs(5), lookup_host((name, 0))).await {
+        Err(_) => Answer::Failed("the name service does not answer".to_owned()),
+        Ok(Err(error)) => Answer::Failed(error.to_string()),
+        Ok(Ok(addresses)) => Answer::found(addresses.map(|address| Value::from(address.ip().to_string())).collect()),
+    }
+}

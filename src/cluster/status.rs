@@ -1,0 +1,111 @@
+//! The status of policies and of stored requests.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::kinds::ApiKind;
+use super::{Api, ClusterError};
+use crate::core::generate::request::State;
+use crate::core::resource::text_at;
+
+/// What is to be said about a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    NotReady { because: String },
+}
+
+/// The status that a policy is to have; nothing if it has it already. Consumers compare the list of conditions as a whole,
+/// so there is one.
+pub fn policy_status(policy: &Value, readiness: &Readiness, now: Timestamp) -> Option<Value> {
+    let (status, reason, message) = match readiness {
+        Readiness::Ready => ("True", "Succeeded", "Ready".to_owned()),
+        Readiness::NotReady { because } => ("False", "Failed", format!("Not Ready: {because}")),
+    };
+    let old = &policy["status"];
+    let before = old["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let since = match before {
+        [only] if text_at(only, &["type"]) == "Ready" && text_at(only, &["status"]) == status => {
+            text_at(only, &["lastTransitionTime"]).to_owned()
+        }
+        _ => String::new(),
+    };
+    let since = if since.is_empty() { format!("{now:.0}") } else { since };
+    let count = |kind: &str| {
+        let rules = policy
+            .pointer("/spec/rules")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        rules
+            .filter(|rule| rule.get(kind).is_some_and(|part| !part.is_null()))
+            .count()
+    };
+    let wanted = json!({
+        "conditions": [{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": since}],
+        "rulecount": {
+            "validate": count("validate"),
+            "generate": count("generate"),
+            "mutate": count("mutate"),
+            "verifyimages": count("verifyImages"),
+        },
+        "autogen": {},
+        "validatingadmissionpolicy": {"generated": false, "message": ""},
+    });
+    let same = wanted
+        .as_object()
+        .is_some_and(|wanted| wanted.iter().all(|(name, value)| old.get(name) == Some(value)));
+    (!same).then_some(wanted)
+}
+
+/// Writes the status of an object.
+pub async fn write(
+    api: &Api,
+    kind: &ApiKind,
+    namespace: Option<&str>,
+    name: &str,
+    status: Value,
+) -> Result<(), ClusterError> {
+    api.merge(kind, namespace, name, "status", &json!({"status": status}))
+        .await
+        .map(drop)
+}
+
+/// The status of a stored request.
+pub fn request_status(state: State, message: &str, retries: u64) -> Value {
+    json!({"state": state.as_str(), "message": message, "retryCount": retries})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_written_once() {
+        let mut policy = json!({"spec": {"rules": [{"generate": {}}, {"validate": {}}, {"generate": {}}]}});
+        let now = Timestamp::UNIX_EPOCH;
+        let status = policy_status(&policy, &Readiness::Ready, now).expect("it has none");
+        assert_eq!(
+            status["rulecount"],
+            json!({"validate": 1, "generate": 2, "mutate": 0, "verifyimages": 0})
+        );
+        let condition = json!([{"type": "Ready", "status": "True", "reason": "Succeeded", "message": "Ready",
+                                "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
+        assert_eq!(status["conditions"], condition);
+        policy["status"] = status;
+        assert_eq!(policy_status(&policy, &Readiness::Ready, Timestamp::MAX), None);
+    }
+
+    #[test]
+    fn the_transition_is_the_flip() {
+        let mut policy = json!({});
+        let because = |text: &str| Readiness::NotReady { because: text.into() };
+        policy["status"] = policy_status(&policy, &because("a"), Timestamp::UNIX_EPOCH).expect("it has none");
+        let later = Timestamp::from_second(60).expect("a time");
+        let other = policy_status(&policy, &because("b"), later).expect("another reason");
+        assert_eq!(other["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
+        assert_eq!(other["conditions"][0]["message"], "Not Ready: b");
+        let ready = policy_status(&policy, &Readiness::Ready, later).expect("a flip");
+        assert_eq!(ready["conditions"][0]["lastTransitionTime"], "1970-01-01T00:01:00Z");
+    }
+}

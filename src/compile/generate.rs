@@ -1,0 +1,58 @@
+//! ClusterPolicy and Policy of `kyverno.io`: generate rules from documents to [`crate::core::generate`].
+//!
+//! Strict where the API server's schema would be lenient: a field that no one knows is refused with its nearest known name,
+//! because a policy that silently does less than it says is worse than one that is refused. Rules of other types (validate,
+//! mutate, verifyImages) are somebody else's and are not looked into.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `policy` | metadata and `spec` |
+//! | `rule` | one rule |
+//! | `filter` | what match and exclude must and must not say |
+//! | `context` | context entries |
+//! | `targets` | `generate`, `foreach` |
+//! | `slips` | common mistakes, mended or explained |
+//! | `scope` | namespaces of targets and sources |
+//! | `variables` | names used in expressions |
+//! | `rights` | what the policy wants to read and write |
+//! | `immutable` | old and new version of a policy |
+
+mod context;
+mod filter;
+mod immutable;
+mod policy;
+mod rights;
+mod rule;
+mod scope;
+mod slips;
+mod targets;
+mod variables;
+
+use serde_json::Value;
+
+use super::Findings;
+use crate::core::generate::Policy;
+use crate::core::kinds::{self, Scope};
+use crate::core::resource::{Gvk, text_at};
+
+pub use immutable::{Change, compare, retargeted};
+pub use rights::{Need, Part, Rights, rights};
+
+/// Whether a document is one of the policies that are read here.
+pub fn serves(document: &Value) -> bool {
+    matches!(text_at(document, &["apiVersion"]), "kyverno.io/v1" | "kyverno.io/v2beta1")
+        && matches!(text_at(document, &["kind"]), "ClusterPolicy" | "Policy")
+}
+
+/// Compiles a policy, knowing the built-in kinds. Without errors the policy is there; with them it is not, and nothing of it
+/// must run.
+pub fn policy(document: &Value) -> (Option<Policy>, Findings) {
+    policy_among(document, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope))
+}
+
+/// Compiles a policy for a cluster whose kinds are known.
+pub fn policy_among(document: &Value, kinds: &dyn Fn(&Gvk) -> Option<Scope>) -> (Option<Policy>, Findings) {
+    let mut findings = Findings::default();
+    let policy = policy::compile(document, kinds, &mut findings);
+    (policy.filter(|_| findings.errors.is_empty()), findings)
+}

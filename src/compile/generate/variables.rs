@@ -1,0 +1,188 @@
+//! The names that expressions of a rule use: declared, allowed there, and known when the rule runs.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::rule::Surroundings;
+use crate::compile::Findings;
+use crate::compile::reader::Node;
+use crate::core::expr::{Expression, Template};
+use crate::core::nearest::nearest;
+use crate::core::problem::{FieldPath, Reason};
+
+/// What the expressions of a rule look at.
+pub(super) struct Usage {
+    /// Something that only admission knows: requester, operation, old object.
+    pub(super) reads_admission: bool,
+}
+
+const BUILT_IN: [&str; 5] = ["request", "serviceAccountName", "serviceAccountNamespace", "images", "target"];
+const OF_LOOPS: [&str; 4] = ["element", "elementIndex", "element0", "elementIndex0"];
+const OF_REQUESTER: [&str; 5] =
+    ["request.userInfo", "request.roles", "request.clusterRoles", "serviceAccountName", "serviceAccountNamespace"];
+/// Texts that make an unknown name a matter of taste: functions and filters may well expect it to be absent.
+const LOOSE: [&str; 7] = ["request", "serviceAccount", "element", "@", "image", "(", "||"];
+
+pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Usage {
+    let names = declared(&rule.below("context"));
+    let mut check = Check { names, in_loop: false, background: around.background, reads_admission: false, findings };
+    check.document(&rule.below("preconditions"));
+    check.context(&rule.below("context"));
+    let generate = rule.below("generate");
+    check.fields(&generate, &["foreach"]);
+    let foreach = generate.below("foreach");
+    for (index, entry) in foreach.value().and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let entry = Node::new(Some(entry), foreach.path.index(index));
+        check.bare(&entry.below("list"));
+        let outer = check.names.clone();
+        check.names.extend(declared(&entry.below("context")));
+        check.in_loop = true;
+        check.context(&entry.below("context"));
+        check.fields(&entry, &["list", "context"]);
+        check.in_loop = false;
+        check.names = outer;
+    }
+    Usage { reads_admission: check.reads_admission }
+}
+
+fn declared<'v>(context: &Node<'v>) -> BTreeSet<&'v str> {
+    let entries = context.value().and_then(Value::as_array).into_iter().flatten();
+    // A name one level too deep is told elsewhere; its uses are not wrong as well.
+    let name = |entry: &'v Value| entry.get("name").or_else(|| entry.get("variable")?.get("name"))?.as_str();
+    entries.filter_map(name).collect()
+}
+
+struct Check<'c, 'v> {
+    names: BTreeSet<&'v str>,
+    in_loop: bool,
+    background: bool,
+    reads_admission: bool,
+    findings: &'c mut Findings,
+}
+
+impl Check<'_, '_> {
+    /// All fields of an object but some.
+    fn fields(&mut self, node: &Node<'_>, except: &[&str]) {
+        for (key, value) in node.value().and_then(Value::as_object).into_iter().flatten() {
+            if !except.contains(&key.as_str()) {
+                self.document(&Node::new(Some(value), node.path.field(key.clone())));
+            }
+        }
+    }
+
+    /// Context entries: their texts, and the bare expressions in them.
+    fn context(&mut self, node: &Node<'_>) {
+        self.document(node);
+        for (index, entry) in node.value().and_then(Value::as_array).into_iter().flatten().enumerate() {
+            for source in ["variable", "apiCall", "imageRegistry", "globalReference"] {
+                let source = Node::new(entry.get(source), node.path.index(index).field(source));
+                // What a call gives is no concern of the request.
+                if entry.get("variable").is_some_and(|variable| variable.get("value").is_none()) {
+                    self.bare(&source.below("jmesPath"));
+                }
+            }
+        }
+    }
+
+    /// Every `{{ }}` in the keys and texts of a document.
+    fn document(&mut self, node: &Node<'_>) {
+        let Some(value) = node.value() else { return };
+        let mut open = vec![(value, node.path.clone())];
+        while let Some((value, path)) = open.pop() {
+            match value {
+                Value::String(text) => self.text(text, &path),
+                Value::Array(items) => {
+                    open.extend(items.iter().enumerate().map(|(index, item)| (item, path.index(index))));
+                }
+                Value::Object(fields) => {
+                    for (key, item) in fields {
+                        self.text(key, &path);
+                        open.push((item, path.field(key.clone())));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, path: &FieldPath) {
+        if !text.contains("{{") {
+            return;
+        }
+        let template = Template::compile(&Value::from(text));
+        for expression in template.expressions() {
+            if let Ok(compiled) = Expression::compile(expression) {
+                self.expression(&compiled, path);
+            }
+        }
+    }
+
+    fn bare(&mut self, node: &Node<'_>) {
+        let text = node.value().and_then(Value::as_str).unwrap_or_default();
+        match Expression::compile(text) {
+            Ok(compiled) if !text.contains("{{") => self.expression(&compiled, &node.path),
+            _ => self.text(text, &node.path),
+        }
+    }
+
+    fn expression(&mut self, expression: &Expression, path: &FieldPath) {
+        let text = expression.text();
+        self.reads_admission |= reads_admission(text);
+        if self.background
+            && let Some(found) = OF_REQUESTER.iter().find(|name| text.contains(**name))
+        {
+            let message = format!("`{found}` is known only while a request is handled; set `background: false`");
+            self.findings.refuse(path, Reason::Context, message);
+        }
+        for name in expression.names() {
+            if OF_LOOPS.contains(&name) && !self.in_loop {
+                self.findings.refuse(path, Reason::Context, format!("`{name}` exists only inside `foreach`"));
+            } else if !self.is_known(name) {
+                let message = match nearest(name, self.names.iter().copied().chain(BUILT_IN)) {
+                    Some(near) => format!("variable `{name}` is not declared; did you mean `{near}`?"),
+                    None => format!("variable `{name}` is not declared in a context of this rule"),
+                };
+                if LOOSE.iter().any(|loose| text.contains(loose)) {
+                    self.findings.warn(path, Reason::Suspicious, message);
+                } else {
+                    self.findings.refuse(path, Reason::Unknown, message);
+                }
+            }
+        }
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.names.contains(name) || BUILT_IN.contains(&name) || OF_LOOPS.contains(&name)
+    }
+}
+
+/// Whether an expression reads anything of the request but the object and its namespace.
+fn reads_admission(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if text.contains("serviceAccountName") {
+        return true;
+    }
+    text.match_indices("request").any(|(start, found)| {
+        let before = text[..start].chars().next_back();
+        let rest = &text[start + found.len()..];
+        let whole = !before.is_some_and(|c| word(c) || c == '.') && !rest.starts_with(word);
+        let field = rest.strip_prefix('.').map(|rest| rest.split(|c| !word(c)).next().unwrap_or_default());
+        whole && !matches!(field, Some("object" | "namespace"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_admission_knows() {
+        for text in ["request.operation", "request.userInfo.username", "a || request.oldObject.x", "request", "serviceAccountName"] {
+            assert!(reads_admission(text), "{text}");
+        }
+        for text in ["request.object.metadata.name", "request.namespace", "my_request.x", "a.request.x", "requests"] {
+            assert!(!reads_admission(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Keeps the cluster as the policies want it: what generate rules make follows policies, triggers and sources.
+//!
+//! Wanted state is a function of what is stored, so nothing is lost while nobody looks: events only say where to look, and
+//! whoever takes over looks everywhere. Every replica watches; the holder of the lease works.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `policies` | policies as they come and go |
+//! | `watches` | which watches run, and what their events mean |
+//! | `triggers`, `downstream` | what is known of the cluster |
+//! | `queue`, `work` | what is to be looked at |
+//! | `process`, `drive`, `settle` | one rule for one trigger, down to one object |
+//! | `chores` | going through existing triggers, the end of a rule |
+//! | `requests` | work that is stored in the cluster |
+//! | `office` | taking over, remembering, handing over |
+
+mod chores;
+mod downstream;
+mod drive;
+mod office;
+mod policies;
+mod process;
+mod queue;
+mod requests;
+mod settle;
+mod shared;
+mod triggers;
+mod watches;
+mod work;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use kube::Client;
+use serde_json::Map;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::cluster::Api;
+use crate::cluster::apply::Writer;
+use crate::cluster::discovery::Discovery;
+use crate::cluster::events::{Scribe, events};
+use crate::cluster::lease::Lease;
+use crate::cluster::memory::Memory;
+use crate::core::generate::Brake;
+use crate::core::settings::Settings;
+use crate::index::Snapshot;
+use crate::telemetry::{GenerateMetrics, Health};
+use policies::Listed;
+use shared::{Parts, Shared};
+
+/// How a controller is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of the install.
+    pub namespace: String,
+    /// The Lease by which replicas agree who works.
+    pub lease: String,
+    /// The ConfigMap that holds how far rules have come.
+    pub memory: String,
+    /// The ConfigMap of the operators' settings.
+    pub settings: String,
+    /// The name of this replica.
+    pub identity: String,
+    /// Pieces of work done at once.
+    pub workers: usize,
+    /// Deletions per rule and minute beyond which the brake holds.
+    pub delete_brake: usize,
+}
+
+/// The controller, ready to run.
+pub struct Controller {
+    shared: Arc<Shared>,
+    lease: Lease,
+    memory: Memory,
+    scribe: Scribe,
+    chores: mpsc::UnboundedReceiver<chores::Chore>,
+    options: Options,
+    listed: [Listed; 2],
+    synced: [watch::Receiver<bool>; 2],
+}
+
+impl Controller {
+    pub fn new(client: Client, options: Options, metrics: GenerateMetrics, health: &Health) -> Self {
+        let api = Api::new(client);
+        let discovery = Arc::new(Discovery::new(api.clone()));
+        let (lease, tenure) = Lease::new(
+            api.clone(),
+            options.namespace.clone(),
+            options.lease.clone(),
+            options.identity.clone(),
+        );
+        let memory = Memory::new(api.clone(), options.namespace.clone(), options.memory.clone());
+        let (herald, scribe) = events(api.clone(), options.identity.clone());
+        let (sender, chores) = mpsc::unbounded_channel();
+        let defaults = Settings::read(&Map::new(), &options.namespace, &mut Vec::new());
+        let parts = Parts {
+            writer: Writer::new(api.clone(), discovery.clone(), tenure.clone()),
+            api,
+            discovery,
+            tenure,
+            herald,
+            metrics,
+            snapshot: Arc::default(),
+            settings: Arc::new(ArcSwap::from_pointee(defaults)),
+            chores: sender,
+            namespace: options.namespace.clone(),
+            salt: RandomState::new().build_hasher().finish(),
+            brake: Brake::new(options.delete_brake, 60),
+        };
+        let (cluster_wide, first) = watch::channel(false);
+        let (namespaced, second) = watch::channel(false);
+        let listed = [
+            Listed {
+                condition: health.condition("cluster policies", "not listed yet"),
+                sender: cluster_wide,
+            },
+            Listed {
+                condition: health.condition("policies", "not listed yet"),
+                sender: namespaced,
+            },
+        ];
+        let shared = Arc::new(Shared::new(parts));
+        Self {
+            shared,
+            lease,
+            memory,
+            scribe,
+            chores,
+            options,
+            listed,
+            synced: [first, second],
+        }
+    }
+
+    /// All policies at this moment, for those who answer admission.
+    pub fn snapshot(&self) -> Arc<ArcSwap<Snapshot>> {
+        self.shared.snapshot.clone()
+    }
+
+    /// The kinds of the cluster, as they are found out here.
+    pub fn discovery(&self) -> Arc<Discovery> {
+        self.shared.discovery.clone()
+    }
+
+    /// Whether this replica is the one that works.
+    pub fn leading(&self) -> watch::Receiver<bool> {
+        self.shared.tenure.changes()
+    }
+
+    /// The operators' settings in force.
+    pub fn settings(&self) -> Arc<ArcSwap<Settings>> {
+        self.shared.settings.clone()
+    }
+
+    /// Runs until `stop` turns true, then finishes what is begun and hands over. Ends earlier only if a part dies.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        let Self {
+            shared,
+            mut lease,
+            memory,
+            scribe,
+            chores,
+            options,
+            listed,
+            synced,
+        } = self;
+        let mut parts = JoinSet::new();
+        // Policies cannot be compiled before it is known which kinds live in namespaces.
+        tokio::select! {
+            () = learn_kinds(&shared) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        let [cluster_wide, namespaced] = listed;
+        parts.spawn(policies::run(shared.clone(), "ClusterPolicy", cluster_wide));
+        parts.spawn(policies::run(shared.clone(), "Policy", namespaced));
+        parts.spawn(watches::run(shared.clone()));
+        parts.spawn(watches::follow_kinds(shared.clone()));
+        parts.spawn(chores::run(shared.clone(), chores));
+        parts.spawn(requests::run(shared.clone()));
+        parts.spawn(scribe.run());
+        parts.spawn(office::follow_settings(shared.clone(), options.settings));
+        parts.spawn(office::report(shared.clone()));
+        parts.spawn(office::serve_terms(shared.clone(), memory.clone(), synced));
+        let mut workers = JoinSet::new();
+        let (finish, finishing) = watch::channel(false);
+        for _ in 0..options.workers.max(1) {
+            workers.spawn(office::work(shared.clone(), finishing.clone()));
+        }
+        tokio::select! {
+            () = lease.keep() => {}
+            _ = parts.join_next() => {}
+            _ = workers.join_next() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        finish.send_replace(true);
+        let finished = async { while workers.join_next().await.is_some() {} };
+        // Renewing goes on while work is being finished; what takes too long is left to whoever comes next.
+        tokio::select! {
+            () = finished => {}
+            () = lease.keep() => {}
+            () = sleep(Duration::from_secs(5)) => {}
+        }
+        office::remember(&shared, &memory).await;
+        shared.set_working(false);
+        parts.shutdown().await;
+        lease.release().await;
+    }
+}
+
+async fn learn_kinds(shared: &Shared) {
+    while let Err(error) = shared.discovery.refresh().await {
+        warn!(%error, "Cannot ask for the kinds of the cluster");
+        sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,241 @@
+//! Longer pieces of work beside the queue: going through existing triggers, and what follows from the end of a rule.
+//!
+//! A chore is repeated until it succeeds, or until this replica is not the one that works any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::policies::visit;
+use super::queue::{Lane, pause_after};
+use super::shared::Shared;
+use super::watches::strip;
+use super::work::Causes;
+use crate::cluster::apply::WriteError;
+use crate::cluster::kinds::ApiKind;
+use crate::cluster::{ClusterError, FIELD_MANAGER, Selection};
+use crate::core::generate::downstream::selector;
+use crate::core::generate::progress::Sighting;
+use crate::core::generate::retention::Legacy;
+use crate::core::generate::{Marks, PolicyKey, TriggerRef};
+use crate::core::resource::{Gvk, ObjectKey, text_at};
+use crate::index::{Indexed, RuleEntry};
+
+/// What there is to do.
+#[derive(Clone, Debug)]
+pub(super) enum Chore {
+    /// Go through the triggers of one kind for one rule.
+    Pass { policy: PolicyKey, rule: String, gvk: Gvk },
+    /// A rule is gone: delete what goes with it.
+    Bury {
+        policy: PolicyKey,
+        rule: String,
+        legacy: Vec<Legacy>,
+    },
+    /// A rule makes other targets now: the old ones are no longer followed.
+    Release {
+        policy: PolicyKey,
+        rule: String,
+        kinds: Vec<Gvk>,
+    },
+    /// A source seems to be gone.
+    CheckSource {
+        kind: Arc<ApiKind>,
+        key: ObjectKey,
+        uid: String,
+    },
+}
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Passes wait while so many keys are in the queue: memory stays flat however many triggers there are.
+const ROOM: usize = 512;
+const PAGE: u32 = 250;
+
+/// Does chores as they come, several at a time. Ends only if one of them dies of its own.
+pub(super) async fn run(shared: Arc<Shared>, mut chores: UnboundedReceiver<Chore>) {
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            chore = chores.recv() => match chore {
+                None => return,
+                Some(chore) => drop(tasks.spawn(persist(shared.clone(), chore))),
+            },
+            Some(ended) = tasks.join_next() => {
+                if ended.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn persist(shared: Arc<Shared>, chore: Chore) {
+    for failures in 0.. {
+        let Err(error) = perform(&shared, &chore).await else {
+            return;
+        };
+        if !shared.is_working() {
+            return;
+        }
+        if failures == 0 {
+            warn!(%error, ?chore, "Cannot finish a chore, trying again");
+        }
+        sleep(pause_after(failures, LONGEST_PAUSE)).await;
+    }
+}
+
+async fn perform(shared: &Shared, chore: &Chore) -> Result<(), WriteError> {
+    match chore {
+        Chore::Pass { policy, rule, gvk } => pass(shared, policy, rule, gvk).await?,
+        Chore::Bury { policy, rule, legacy } => bury(shared, policy, rule, legacy).await?,
+        Chore::Release { policy, rule, kinds } => release(shared, policy, rule, kinds).await?,
+        Chore::CheckSource { kind, key, uid } => {
+            let found = shared.api.find(kind, key.namespace.as_deref(), &key.name).await?;
+            let lives = found.is_some_and(|found| text_at(&found, &["metadata", "uid"]) == uid);
+            shared.enqueue_copies(uid, !lives);
+        }
+    }
+    Ok(())
+}
+
+/// Puts every trigger of a kind that counts for the rule into the queue.
+async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Result<(), ClusterError> {
+    let snapshot = shared.snapshot.load_full();
+    let Some(entry) = snapshot.rule(policy, rule) else {
+        return Ok(());
+    };
+    let Some(progress) = shared.rule_progress(policy, rule) else {
+        return Ok(());
+    };
+    let state = snapshot
+        .policy(policy)
+        .map(|indexed| content_hash(indexed))
+        .unwrap_or_default();
+    let existing = entry.rule.generate_existing && progress.existing != state;
+    let kind = shared.discovery.find(gvk).await?;
+    let selection = Selection {
+        namespace: policy.namespace.clone().filter(|_| kind.is_namespaced()),
+        ..Selection::default()
+    };
+    let mut from = String::new();
+    loop {
+        let page = shared.api.list(&kind, &selection, PAGE, &from).await?;
+        for mut object in page.items {
+            let sighting = Sighting::of(&object, FIELD_MANAGER);
+            strip(&mut object);
+            let trigger = TriggerRef::of(&object);
+            let causes = if existing { Causes::EXISTING } else { Causes::TRIGGER };
+            let counts = existing
+                || progress.is_news(entry.rule.synchronize, sighting.moment)
+                    && !shared.is_filtered(&ObjectKey::of(&object))
+                || shared.has_downstream(&entry, &trigger);
+            if counts && shared.concerns(&entry, &sighting) {
+                shared.queue.room(ROOM).await;
+                shared.enqueue_trigger(Lane::Bulk, &entry, causes, trigger, &Arc::new(object), &sighting);
+            }
+        }
+        if page.next.is_empty() || !shared.is_working() {
+            break;
+        }
+        from = page.next;
+    }
+    if existing {
+        finish_existing(shared, &entry, state);
+    }
+    Ok(())
+}
+
+/// From now on a restart need not go through existing triggers again for this state of the policy.
+fn finish_existing(shared: &Shared, entry: &RuleEntry, state: String) {
+    let mut progress = shared.progress();
+    let policy = progress.0.get_mut(&entry.policy.key);
+    if let Some(rule) = policy.and_then(|policy| policy.rules.get_mut(&entry.rule.name)) {
+        rule.existing = state;
+    }
+}
+
+/// The content of a policy as a short text.
+fn content_hash(indexed: &Indexed) -> String {
+    let spec = indexed
+        .document
+        .get("spec")
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    hex::encode(&Sha256::digest(spec.as_bytes())[..8])
+}
+
+async fn bury(shared: &Shared, policy: &PolicyKey, rule: &str, legacy: &[Legacy]) -> Result<(), WriteError> {
+    let reach = policy.reach();
+    let mut deleted = 0;
+    for part in legacy {
+        let gvk = Gvk::new(&part.api_version, part.kind.as_str());
+        for object in labelled(shared, policy, rule, &gvk).await? {
+            let copied = Marks::read(&object).is_some_and(|marks| marks.source.is_some());
+            if part.includes(copied) {
+                let key = ObjectKey::of(&object);
+                shared.downstream().remove(&key);
+                shared
+                    .writer
+                    .delete(&reach, &key, text_at(&object, &["metadata", "uid"]))
+                    .await?;
+                shared.metrics.written("deleted");
+                deleted += 1;
+            }
+        }
+    }
+    info!(%policy, rule, deleted, "The rule is gone, and what goes with it");
+    let snapshot = shared.snapshot.load_full();
+    if snapshot.rule(policy, rule).is_some() {
+        // It came back meanwhile, and may have lost what it had just made.
+        snapshot
+            .policy(policy)
+            .into_iter()
+            .for_each(|indexed| visit(shared, indexed));
+        return Ok(());
+    }
+    let mut progress = shared.progress();
+    if let Some(entry) = progress.0.get_mut(policy) {
+        entry.rules.remove(rule);
+        if entry.rules.is_empty() {
+            progress.0.remove(policy);
+        }
+    }
+    Ok(())
+}
+
+async fn release(shared: &Shared, policy: &PolicyKey, rule: &str, kinds: &[Gvk]) -> Result<(), WriteError> {
+    for gvk in kinds {
+        for object in labelled(shared, policy, rule, gvk).await? {
+            let key = ObjectKey::of(&object);
+            shared.downstream().remove(&key);
+            shared.writer.release(&policy.reach(), &key).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What a rule has made of a kind; nothing if the cluster does not have that kind.
+async fn labelled(
+    shared: &Shared,
+    policy: &PolicyKey,
+    rule: &str,
+    gvk: &Gvk,
+) -> Result<Vec<serde_json::Value>, ClusterError> {
+    let kind = match shared.discovery.find(gvk).await {
+        Ok(kind) => kind,
+        Err(ClusterError::UnknownKind { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let namespace = policy.namespace.clone().filter(|_| kind.is_namespaced());
+    let selection = Selection {
+        namespace,
+        labels: selector(policy, Some(rule)),
+        metadata_only: true,
+    };
+    shared.api.list_all(&kind, &selection).await
+}

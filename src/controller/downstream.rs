@@ -1,0 +1,320 @@
+//! The generated objects that are there: who made them, from what, and what they hold, as a number.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::work::{WorkKey, identity, name_identity};
+use crate::core::generate::diff::fingerprint;
+use crate::core::generate::progress::version_of;
+use crate::core::generate::{Marks, PolicyKey, TriggerRef};
+use crate::core::resource::{Gvk, ObjectKey, text_at};
+
+/// All of them, by what is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Downstream {
+    records: HashMap<ObjectKey, Record>,
+    by_work: HashMap<WorkKey, BTreeSet<ObjectKey>>,
+    by_rule: HashMap<(PolicyKey, String), usize>,
+    by_source: HashMap<String, BTreeSet<ObjectKey>>,
+    watched: HashSet<(Gvk, Option<String>)>,
+}
+
+/// One generated object.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) uid: String,
+    pub(super) version: u64,
+    pub(super) marks: Marks,
+    /// The fingerprint of its content.
+    pub(super) content: u64,
+    /// The fingerprint of what was wanted when it was last written or found right, and of what came of that. The API
+    /// server fills in defaults, so the two differ.
+    pub(super) settled: Option<(u64, u64)>,
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Nothing new: our own write, or bookkeeping.
+    Same,
+    /// Content or owner are other than what is known. The marks are those of now and, if they are others, of before.
+    Other(Vec<Marks>),
+}
+
+impl Downstream {
+    /// Notes that a kind is watched, so that what is written of it is worth remembering.
+    pub(super) fn start_watch(&mut self, gvk: &Gvk, namespace: Option<&str>) {
+        self.watched.insert((gvk.clone(), namespace.map(str::to_owned)));
+    }
+
+    pub(super) fn drop_watch(&mut self, gvk: &Gvk, namespace: Option<&str>) {
+        self.watched.remove(&(gvk.clone(), namespace.map(str::to_owned)));
+        let keys: Vec<ObjectKey> = self
+            .records
+            .keys()
+            .filter(|key| key.gvk == *gvk && !self.is_watched(key))
+            .cloned()
+            .collect();
+        for key in keys {
+            self.remove(&key);
+        }
+    }
+
+    fn is_watched(&self, key: &ObjectKey) -> bool {
+        let watched = |namespace: Option<String>| self.watched.contains(&(key.gvk.clone(), namespace));
+        watched(None) || key.namespace.is_some() && watched(key.namespace.clone())
+    }
+
+    /// Notes an object that the watch has brought.
+    pub(super) fn see(&mut self, object: &Value) -> Seen {
+        let key = ObjectKey::of(object);
+        let old = self.records.get(&key);
+        let version = version_of(object);
+        if old.is_some_and(|old| old.version >= version) {
+            return Seen::Same;
+        }
+        let (marks, content) = (Marks::read(object), fingerprint(object));
+        let same = old.is_some_and(|old| Some(&old.marks) == marks.as_ref() && old.content == content);
+        let before = old.map(|old| old.marks.clone());
+        let settled = old.and_then(|old| old.settled);
+        match &marks {
+            Some(marks) => self.put(key, record(object, marks.clone(), settled)),
+            None => drop(self.remove(&key)),
+        }
+        if same {
+            return Seen::Same;
+        }
+        let mut owners: Vec<Marks> = marks.into_iter().chain(before).collect();
+        owners.dedup();
+        Seen::Other(owners)
+    }
+
+    /// Notes what came of a write, or an object that was read and found right.
+    pub(super) fn settled(&mut self, object: &Value, wanted: u64) {
+        let key = ObjectKey::of(object);
+        let Some(marks) = Marks::read(object).filter(|_| self.is_watched(&key)) else {
+            return;
+        };
+        if self
+            .records
+            .get(&key)
+            .is_none_or(|old| old.version <= version_of(object))
+        {
+            let settled = Some((wanted, fingerprint(object)));
+            self.put(key, record(object, marks, settled));
+        }
+    }
+
+    fn put(&mut self, key: ObjectKey, record: Record) {
+        self.remove(&key);
+        let work = WorkKey::new(&record.marks.policy, &record.marks.rule, &record.marks.trigger);
+        *self
+            .by_rule
+            .entry((work.policy.clone(), work.rule.clone()))
+            .or_default() += 1;
+        self.by_work.entry(work).or_default().insert(key.clone());
+        if let Some(source) = &record.marks.source {
+            self.by_source.entry(source.clone()).or_default().insert(key.clone());
+        }
+        self.records.insert(key, record);
+    }
+
+    /// Forgets an object; an event about its end that comes later is no news.
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Record> {
+        let record = self.records.remove(key)?;
+        let work = WorkKey::new(&record.marks.policy, &record.marks.rule, &record.marks.trigger);
+        if let Some(count) = self.by_rule.get_mut(&(work.policy.clone(), work.rule.clone())) {
+            *count -= 1;
+        }
+        take(&mut self.by_work, &work, key);
+        if let Some(source) = &record.marks.source {
+            take(&mut self.by_source, source, key);
+        }
+        Some(record)
+    }
+
+    /// After a list: what it did not name is gone, unless it is newer than the list.
+    pub(super) fn settle(
+        &mut self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        listed: &HashSet<ObjectKey>,
+        version: u64,
+    ) -> Vec<(ObjectKey, Record)> {
+        let gone = |(key, record): &(&ObjectKey, &Record)| {
+            key.gvk == *gvk
+                && !listed.contains(key)
+                && record.version <= version
+                && namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
+        };
+        let keys: Vec<ObjectKey> = self.records.iter().filter(gone).map(|(key, _)| key.clone()).collect();
+        keys.into_iter()
+            .filter_map(|key| self.remove(&key).map(|record| (key, record)))
+            .collect()
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Record> {
+        self.records.get(key)
+    }
+
+    /// What a rule has made for a trigger.
+    pub(super) fn of(&self, policy: &PolicyKey, rule: &str, trigger: &TriggerRef) -> Vec<(ObjectKey, Record)> {
+        let mut identities = BTreeSet::from([identity(trigger)]);
+        if !trigger.name.is_empty() {
+            identities.insert(name_identity(trigger));
+        }
+        let keys = identities.into_iter().filter_map(|trigger| {
+            self.by_work.get(&WorkKey {
+                policy: policy.clone(),
+                rule: rule.to_owned(),
+                trigger,
+            })
+        });
+        let found = keys
+            .flatten()
+            .filter_map(|key| Some((key.clone(), self.records.get(key)?.clone())));
+        found.collect()
+    }
+
+    /// How many objects a rule has made.
+    pub(super) fn count(&self, policy: &PolicyKey, rule: &str) -> usize {
+        self.by_rule
+            .get(&(policy.clone(), rule.to_owned()))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Who copied a source.
+    pub(super) fn copies_of(&self, source: &str) -> Vec<Marks> {
+        let keys = self.by_source.get(source).into_iter().flatten();
+        keys.filter_map(|key| self.records.get(key))
+            .map(|record| record.marks.clone())
+            .collect()
+    }
+
+    /// Who made what, for one rule or for all.
+    pub(super) fn marks(&self, of: impl Fn(&Marks) -> bool) -> Vec<Marks> {
+        self.records
+            .values()
+            .map(|record| &record.marks)
+            .filter(|marks| of(marks))
+            .cloned()
+            .collect()
+    }
+}
+
+fn record(object: &Value, marks: Marks, settled: Option<(u64, u64)>) -> Record {
+    let uid = text_at(object, &["metadata", "uid"]).to_owned();
+    Record {
+        uid,
+        version: version_of(object),
+        marks,
+        content: fingerprint(object),
+        settled,
+    }
+}
+
+fn take<K: std::hash::Hash + Eq + Clone>(map: &mut HashMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {
+    if let Some(keys) = map.get_mut(at) {
+        keys.remove(key);
+        if keys.is_empty() {
+            map.remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(name: &str, version: u64, rule: &str, data: u8) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": name, "namespace": "a", "uid": name, "resourceVersion": version.to_string(),
+                "labels": {
+                    "app.kubernetes.io/managed-by": "kyverno",
+                    "generate.kyverno.io/policy-name": "p",
+                    "generate.kyverno.io/rule-name": rule,
+                    "generate.kyverno.io/trigger-uid": "t",
+                    "generate.kyverno.io/source-uid": "s",
+                },
+            },
+            "data": data,
+        })
+    }
+
+    fn policy() -> PolicyKey {
+        PolicyKey {
+            namespace: None,
+            name: "p".into(),
+        }
+    }
+
+    fn trigger() -> TriggerRef {
+        TriggerRef {
+            uid: "t".into(),
+            ..TriggerRef::default()
+        }
+    }
+
+    #[test]
+    fn our_own_write_is_no_news() {
+        let mut downstream = Downstream::default();
+        let written = object("c", 5, "r", 1);
+        downstream.settled(&written, 7);
+        assert!(
+            downstream.get(&ObjectKey::of(&written)).is_none(),
+            "nobody watches that kind"
+        );
+        downstream.start_watch(&Gvk::new("v1", "ConfigMap"), None);
+        downstream.settled(&written, 7);
+        assert_eq!(downstream.see(&written), Seen::Same);
+        let Seen::Other(marks) = downstream.see(&object("c", 6, "r", 2)) else {
+            panic!("somebody's edit")
+        };
+        assert_eq!(marks.len(), 1);
+        assert_eq!(
+            downstream
+                .get(&ObjectKey::of(&written))
+                .expect("there")
+                .settled
+                .expect("kept")
+                .0,
+            7
+        );
+    }
+
+    #[test]
+    fn both_owners_hear_of_a_change_of_hands() {
+        let mut downstream = Downstream::default();
+        downstream.see(&object("c", 1, "r", 1));
+        let Seen::Other(marks) = downstream.see(&object("c", 2, "other", 1)) else {
+            panic!("another owner")
+        };
+        assert_eq!(
+            marks.iter().map(|marks| marks.rule.as_str()).collect::<Vec<_>>(),
+            ["other", "r"]
+        );
+        assert_eq!(downstream.of(&policy(), "r", &trigger()).len(), 0);
+        assert_eq!(
+            (downstream.count(&policy(), "r"), downstream.count(&policy(), "other")),
+            (0, 1)
+        );
+    }
+
+    #[test]
+    fn objects_are_found_by_work_and_by_source() {
+        let mut downstream = Downstream::default();
+        downstream.see(&object("c", 1, "r", 1));
+        downstream.see(&object("d", 2, "r", 1));
+        assert_eq!(downstream.of(&policy(), "r", &trigger()).len(), 2);
+        assert_eq!(downstream.copies_of("s").len(), 2);
+        let gone = downstream.settle(&Gvk::new("v1", "ConfigMap"), Some("a"), &HashSet::new(), 1);
+        assert_eq!(gone.len(), 1, "the other one is newer than the list");
+        assert_eq!(downstream.copies_of("s").len(), 1);
+    }
+}

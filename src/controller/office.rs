@@ -1,0 +1,231 @@
+//! Taking over, working, remembering, handing over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc::channel;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, info, warn};
+
+use super::policies::{resume, write_all_status};
+use super::process::{Trouble, process};
+use super::queue::Task;
+use super::shared::Shared;
+use crate::cluster::Selection;
+use crate::cluster::kinds::ApiKind;
+use crate::cluster::memory::Memory;
+use crate::cluster::watch::{Event, follow};
+use crate::core::generate::PolicyKey;
+use crate::core::generate::progress::{Moment, Progress};
+use crate::core::resource::text_at;
+use crate::core::settings::Settings;
+
+const REMEMBER_EVERY: Duration = Duration::from_secs(5);
+const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
+const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
+/// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
+const ATTEMPTS: u32 = 8;
+/// Clocks of API servers may differ by so many seconds.
+const CLOCK_SKEW: i64 = 10;
+
+/// Works whenever this replica holds the lease.
+pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [watch::Receiver<bool>; 2]) {
+    let mut turns = shared.tenure.changes();
+    for mut policies in synced {
+        if policies.wait_for(|known| *known).await.is_err() {
+            return;
+        }
+    }
+    loop {
+        if turns.wait_for(|held| *held).await.is_err() {
+            return;
+        }
+        let recalled = loop {
+            match memory.recall().await {
+                Ok(recalled) => break recalled,
+                Err(error) => {
+                    warn!(%error, "Cannot recall how far the rules have come");
+                    sleep(Duration::from_millis(500)).await;
+                }
+            }
+        };
+        info!(fresh = recalled.is_none(), "Working");
+        let mut stored = recalled.clone().unwrap_or_default();
+        resume(&shared, recalled);
+        let term = async {
+            write_all_status(&shared).await;
+            loop {
+                stored = remember_since(&shared, &memory, stored).await;
+                sleep(REMEMBER_EVERY).await;
+            }
+        };
+        tokio::select! {
+            () = term => {}
+            ended = turns.wait_for(|held| !*held) => {
+                if ended.is_err() {
+                    return;
+                }
+            }
+        }
+        shared.set_working(false);
+        shared.queue.clear();
+        info!("Another replica works now");
+    }
+}
+
+/// Takes work from the queue until told to finish.
+pub(super) async fn work(shared: Arc<Shared>, mut finishing: watch::Receiver<bool>) {
+    loop {
+        let task = tokio::select! {
+            task = shared.queue.take() => task,
+            _ = finishing.wait_for(|finish| *finish) => return,
+        };
+        let Task {
+            key,
+            mut work,
+            failures,
+            ..
+        } = task;
+        let started = Instant::now();
+        let result = process(&shared, &key.policy, &key.rule, &work, failures > 0).await;
+        shared
+            .metrics
+            .executed(&key.policy, &key.rule, result.is_ok(), started.elapsed());
+        match result {
+            Ok(report) => {
+                if !report.created.is_empty() {
+                    shared.metrics.latency(work.seen.elapsed());
+                }
+                shared.queue.done(&key);
+            }
+            Err(trouble) => {
+                debug!(policy = %key.policy, rule = key.rule, error = %trouble, failures, "Not done");
+                // An object that was fresh then may not be so any more.
+                work.object = None;
+                match trouble {
+                    Trouble::Outage(_) => shared.queue.failed(&key, work, OUTAGE_PAUSE),
+                    Trouble::Refused(_) => shared.queue.failed(&key, work, REFUSAL_PAUSE),
+                    Trouble::Broken(_) if failures + 1 < ATTEMPTS => shared.queue.failed(&key, work, REFUSAL_PAUSE),
+                    // Whoever works now finds out for themselves.
+                    Trouble::Broken(_) | Trouble::NotOurTurn => shared.queue.done(&key),
+                }
+            }
+        }
+    }
+}
+
+/// Stores how far the rules have come.
+pub(super) async fn remember(shared: &Shared, memory: &Memory) {
+    if shared.is_working() && shared.tenure.is_held() {
+        remember_since(shared, memory, Progress::default()).await;
+    }
+}
+
+/// Stores how far the rules have come, if that is other than what is stored; gives what is stored now.
+async fn remember_since(shared: &Shared, memory: &Memory, stored: Progress) -> Progress {
+    let progress = advance(shared, &stored);
+    if progress == stored {
+        return stored;
+    }
+    match memory.store(&progress).await {
+        Ok(()) => progress,
+        Err(error) => {
+            warn!(%error, "Cannot store how far the rules have come");
+            stored
+        }
+    }
+}
+
+/// Moves the cursors to what is done for sure.
+fn advance(shared: &Shared, stored: &Progress) -> Progress {
+    let newest = shared.newest().clone();
+    let mut pending: BTreeMap<(PolicyKey, String), u64> = BTreeMap::new();
+    let mut busy: BTreeSet<(PolicyKey, String)> = BTreeSet::new();
+    shared.queue.visit(|key, work| {
+        let rule = (key.policy.clone(), key.rule.clone());
+        match work.map(|work| work.version) {
+            Some(version @ 1..) => {
+                let oldest = pending.entry(rule).or_insert(version);
+                *oldest = version.min(*oldest);
+            }
+            _ => drop(busy.insert(rule)),
+        }
+    });
+    let seconds = Timestamp::now().as_second() - CLOCK_SKEW;
+    let mut current = shared.progress();
+    for (policy, entry) in &mut current.0 {
+        for (name, rule) in &mut entry.rules {
+            let key = (policy.clone(), name.clone());
+            let done = match (busy.contains(&key), pending.get(&key), newest.get(&key)) {
+                (true, ..) | (_, _, None) => continue,
+                (false, Some(oldest), Some(_)) => oldest.saturating_sub(1),
+                (false, None, Some(newest)) => *newest,
+            };
+            if done > rule.cursor.version {
+                rule.cursor = Moment { version: done, seconds };
+            }
+        }
+    }
+    let mut progress = current.clone();
+    drop(current);
+    // Existing triggers are gone through when the last of them is done, not when the last of them is listed.
+    for (policy, entry) in &mut progress.0 {
+        let before = stored.0.get(policy).filter(|before| before.uid == entry.uid);
+        for (name, rule) in &mut entry.rules {
+            let key = (policy.clone(), name.clone());
+            if busy.contains(&key) || pending.contains_key(&key) {
+                let before = before.and_then(|before| before.rules.get(name));
+                rule.existing = before.map(|before| before.existing.clone()).unwrap_or_default();
+            }
+        }
+    }
+    progress
+}
+
+/// Follows the ConfigMap of the operators' settings.
+pub(super) async fn follow_settings(shared: Arc<Shared>, name: String) {
+    let kind = Arc::new(ApiKind::builtin("v1", "ConfigMap"));
+    let selection = Selection {
+        namespace: Some(shared.namespace.clone()),
+        ..Selection::default()
+    };
+    let (sender, mut events) = channel(16);
+    let following = follow(shared.api.clone(), kind, selection, sender);
+    let reading = async {
+        let empty = Map::new();
+        while let Some(event) = events.recv().await {
+            let data = match &event {
+                Event::Listed(map) | Event::Changed(map) if text_at(map, &["metadata", "name"]) == name => {
+                    map.get("data").and_then(Value::as_object).unwrap_or(&empty)
+                }
+                Event::Deleted(map) if text_at(map, &["metadata", "name"]) == name => &empty,
+                Event::Trouble(error) => {
+                    warn!(%error, "Cannot watch the settings");
+                    continue;
+                }
+                _ => continue,
+            };
+            let mut problems = Vec::new();
+            let settings = Settings::read(data, &shared.namespace, &mut problems);
+            problems
+                .iter()
+                .for_each(|problem| warn!(%problem, "A setting cannot be read"));
+            shared.settings.store(Arc::new(settings));
+        }
+    };
+    tokio::join!(following, reading);
+}
+
+/// Keeps the gauges current.
+pub(super) async fn report(shared: Arc<Shared>) {
+    loop {
+        shared.metrics.backlog(shared.queue.depth(), shared.queue.oldest());
+        shared.metrics.events_dropped(shared.herald.dropped());
+        shared.metrics.leading(shared.is_working());
+        sleep(Duration::from_secs(1)).await;
+    }
+}

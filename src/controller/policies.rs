@@ -1,0 +1,318 @@
+//! Policies as they come and go: into the index, and what follows for the objects that they have made.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::chores::Chore;
+use super::queue::Lane;
+use super::shared::Shared;
+use super::work::Causes;
+use crate::cluster::kinds::ApiKind;
+use crate::cluster::status::{self, Readiness, policy_status};
+use crate::cluster::watch::{Event, follow};
+use crate::cluster::{ClusterError, Selection};
+use crate::compile::generate::retargeted;
+use crate::core::generate::progress::{Moment, PolicyProgress, Progress, RuleProgress};
+use crate::core::generate::{PolicyKey, Rule, TargetKind, Way};
+use crate::core::resource::{Gvk, text_at};
+use crate::index::{Indexed, Transition};
+use crate::telemetry::Condition;
+
+/// Where it is told that all policies of one sort are known.
+pub(super) struct Listed {
+    pub(super) condition: Condition,
+    pub(super) sender: watch::Sender<bool>,
+}
+
+impl Listed {
+    fn holds(&self) {
+        self.condition.holds();
+        self.sender.send_replace(true);
+    }
+}
+
+/// Follows ClusterPolicies or Policies for ever.
+pub(super) async fn run(shared: Arc<Shared>, kind: &'static str, listed: Listed) {
+    let kind = Arc::new(ApiKind::builtin("kyverno.io/v1", kind));
+    let (sender, events) = channel(64);
+    let following = follow(shared.api.clone(), kind.clone(), Selection::default(), sender);
+    tokio::join!(following, take(shared, kind, events, listed));
+}
+
+async fn take(shared: Arc<Shared>, kind: Arc<ApiKind>, mut events: Receiver<Event>, told: Listed) {
+    let mut listed: Option<BTreeSet<PolicyKey>> = None;
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Listing => listed = Some(BTreeSet::new()),
+            Event::Listed(document) => {
+                let transition = apply(&shared, document);
+                if let Some(listed) = &mut listed {
+                    listed.insert(transition.new.key.clone());
+                }
+                settle(&shared, &kind, transition).await;
+            }
+            Event::Synced { version } => {
+                let present = listed.take().unwrap_or_default();
+                let gone = shared.index().retain(kind.is_namespaced(), &present);
+                shared.listed_at.fetch_max(version, Ordering::AcqRel);
+                shared.publish();
+                gone.iter().for_each(|policy| mourn(&shared, policy));
+                told.holds();
+            }
+            Event::Changed(document) => {
+                let transition = apply(&shared, document);
+                settle(&shared, &kind, transition).await;
+            }
+            Event::Deleted(document) => {
+                let key = key_of(&document);
+                let gone = shared.index().delete(&key);
+                shared.publish();
+                if let Some(policy) = gone {
+                    info!(policy = %key, "The policy is gone");
+                    mourn(&shared, &policy);
+                }
+            }
+            Event::Trouble(error) => {
+                warn!(kind = %kind.gvk, %error, "Cannot watch policies");
+                match error {
+                    // A cluster without these kinds has no such policies.
+                    ClusterError::Missing { .. } => told.holds(),
+                    error if !error.is_outage() => told.condition.fails(error.to_string()),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn apply(shared: &Shared, document: Value) -> Transition {
+    let kinds = shared.discovery.kinds();
+    let transition = shared.index().apply(document, &|gvk| kinds.scope(gvk));
+    if transition.changed {
+        for problem in &transition.new.problems {
+            warn!(policy = %transition.new.key, %problem, "The policy is set aside");
+        }
+        if shared.is_working() {
+            begin(&mut shared.progress(), &transition.new, start_of(&transition.new));
+        }
+        shared.publish();
+        if shared.is_working() {
+            react(shared, &transition);
+        }
+    }
+    transition
+}
+
+/// What follows from a change. The new rules are published already.
+fn react(shared: &Shared, transition: &Transition) {
+    let Transition { old, new, .. } = transition;
+    let Some(policy) = &new.policy else { return };
+    let old = old.as_ref().filter(|old| old.uid == new.uid);
+    let before = || old.iter().flat_map(|old| &old.policy).flat_map(|policy| &policy.rules);
+    let removed: Vec<&Arc<Rule>> = before()
+        .filter(|old| policy.rules.iter().all(|new| new.name != old.name))
+        .collect();
+    let others = old
+        .map(|old| retargeted(&old.document, &new.document))
+        .unwrap_or_default();
+    for rule in &removed {
+        let (policy, rule, legacy) = (new.key.clone(), rule.name.clone(), rule.legacy());
+        shared.chore(Chore::Bury { policy, rule, legacy });
+    }
+    for rule in before().filter(|rule| others.contains(&rule.name)) {
+        // The rule starts anew: its new targets are made from the next event on.
+        restart(&mut shared.progress(), new, &rule.name);
+        if removed.is_empty() {
+            let kinds = rule.target_kinds().into_iter().map(kind_of).collect();
+            shared.chore(Chore::Release {
+                policy: new.key.clone(),
+                rule: rule.name.clone(),
+                kinds,
+            });
+        }
+    }
+    for rule in &policy.rules {
+        let known = before().any(|before| before.name == rule.name);
+        if known && !others.contains(&rule.name) {
+            look_at_downstream(shared, &new.key, rule);
+        }
+        if !known || rule.generate_existing {
+            look_at_triggers(shared, &new.key, rule);
+        }
+    }
+}
+
+/// Has the rules of a policy look at what they have made, and at their triggers.
+pub(super) fn visit(shared: &Shared, indexed: &Indexed) {
+    for rule in indexed.policy.iter().flat_map(|policy| &policy.rules) {
+        look_at_downstream(shared, &indexed.key, rule);
+        look_at_triggers(shared, &indexed.key, rule);
+    }
+}
+
+fn look_at_downstream(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
+    let made = shared
+        .downstream()
+        .marks(|marks| marks.policy == *policy && marks.rule == rule.name);
+    made.iter()
+        .for_each(|marks| shared.enqueue_owner(Lane::Bulk, marks, Causes::POLICY, None));
+}
+
+/// Kinds that are not watched yet are looked at when their watch begins.
+fn look_at_triggers(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
+    if rule.way() != Way::Watch {
+        return;
+    }
+    let kinds = shared.discovery.kinds();
+    for kind in rule
+        .matching
+        .matching
+        .kinds()
+        .flat_map(|selector| kinds.select(selector))
+    {
+        let watched = shared.triggers().is_synced(&kind.gvk, policy.namespace.as_deref());
+        if watched {
+            let (policy, rule, gvk) = (policy.clone(), rule.name.clone(), kind.gvk.clone());
+            shared.chore(Chore::Pass { policy, rule, gvk });
+        }
+    }
+}
+
+/// Deletes what goes with a policy.
+fn mourn(shared: &Shared, policy: &Indexed) {
+    if shared.is_working() {
+        for rule in policy.policy.iter().flat_map(|policy| &policy.rules) {
+            let (policy, rule, legacy) = (policy.key.clone(), rule.name.clone(), rule.legacy());
+            shared.chore(Chore::Bury { policy, rule, legacy });
+        }
+    }
+}
+
+/// Notes the rules that are new, and what goes with each.
+fn begin(progress: &mut Progress, indexed: &Indexed, start: Moment) {
+    let Some(policy) = &indexed.policy else { return };
+    let entry = progress.0.entry(indexed.key.clone()).or_default();
+    if entry.uid != indexed.uid {
+        *entry = PolicyProgress {
+            uid: indexed.uid.clone(),
+            ..PolicyProgress::default()
+        };
+    }
+    for rule in &policy.rules {
+        let known = entry.rules.entry(rule.name.clone());
+        known
+            .or_insert_with(|| RuleProgress::starting(start, Vec::new()))
+            .legacy = rule.legacy();
+    }
+}
+
+/// What was before does not count for a rule that makes other targets now.
+fn restart(progress: &mut Progress, indexed: &Indexed, rule: &str) {
+    let rule = progress
+        .0
+        .get_mut(&indexed.key)
+        .and_then(|policy| policy.rules.get_mut(rule));
+    if let Some(rule) = rule {
+        rule.start = Moment {
+            version: indexed.version,
+            seconds: 0,
+        };
+        rule.cursor = rule.start;
+    }
+}
+
+fn start_of(indexed: &Indexed) -> Moment {
+    Moment {
+        version: indexed.version,
+        seconds: indexed.created,
+    }
+}
+
+/// Goes on where the last holder of the lease stopped. Without any memory everything that exists is old.
+pub(super) fn resume(shared: &Shared, recalled: Option<Progress>) {
+    let listed_at = shared.listed_at.load(Ordering::Acquire);
+    let snapshot = shared.snapshot.load_full();
+    let fresh = recalled.is_none();
+    let mut progress = recalled.unwrap_or_default();
+    for indexed in snapshot.policies() {
+        let mut start = start_of(indexed);
+        if fresh && start.version <= listed_at {
+            start = Moment {
+                version: listed_at,
+                seconds: 0,
+            };
+        }
+        begin(&mut progress, indexed, start);
+    }
+    // What was deleted while nobody worked. A policy that is there with problems may come back.
+    for (policy, entry) in &progress.0 {
+        let present = snapshot.policy(policy);
+        for (rule, known) in &entry.rules {
+            let gone = match present {
+                None => true,
+                Some(indexed) => indexed
+                    .policy
+                    .as_ref()
+                    .is_some_and(|policy| policy.rules.iter().all(|found| found.name != *rule)),
+            };
+            if gone {
+                let (policy, rule, legacy) = (policy.clone(), rule.clone(), known.legacy.clone());
+                shared.chore(Chore::Bury { policy, rule, legacy });
+            }
+        }
+    }
+    *shared.progress() = progress;
+    shared.set_working(true);
+    snapshot.policies().for_each(|indexed| visit(shared, indexed));
+}
+
+/// Writes the status of a policy if it is not what it should be.
+async fn settle(shared: &Shared, kind: &ApiKind, transition: Transition) {
+    if shared.is_working() {
+        write_status(shared, kind, &transition.new).await;
+    }
+}
+
+pub(super) async fn write_status(shared: &Shared, kind: &ApiKind, indexed: &Indexed) {
+    let readiness = match indexed.problems.first() {
+        None => Readiness::Ready,
+        Some(problem) => Readiness::NotReady {
+            because: problem.to_string(),
+        },
+    };
+    let Some(wanted) = policy_status(&indexed.document, &readiness, Timestamp::now()) else {
+        return;
+    };
+    let PolicyKey { namespace, name } = &indexed.key;
+    if let Err(error) = status::write(&shared.api, kind, namespace.as_deref(), name, wanted).await {
+        warn!(policy = %indexed.key, %error, "Cannot write the status of a policy");
+    }
+}
+
+/// Writes the status of every policy that has not got it.
+pub(super) async fn write_all_status(shared: &Shared) {
+    let kinds = ["ClusterPolicy", "Policy"].map(|kind| ApiKind::builtin("kyverno.io/v1", kind));
+    let snapshot = shared.snapshot.load_full();
+    for indexed in snapshot.policies() {
+        write_status(shared, &kinds[usize::from(indexed.key.namespace.is_some())], indexed).await;
+    }
+}
+
+fn key_of(document: &Value) -> PolicyKey {
+    let namespace = text_at(document, &["metadata", "namespace"]);
+    PolicyKey {
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+        name: text_at(document, &["metadata", "name"]).to_owned(),
+    }
+}
+
+fn kind_of(kind: &TargetKind) -> Gvk {
+    Gvk::new(&kind.api_version, kind.kind.split('/').next().unwrap_or_default())
+}

@@ -1,0 +1,441 @@
+//! One rule for one trigger: from whatever has happened to a cluster that is as the rule wants it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tracing::{debug, info, warn};
+
+use super::downstream::Record;
+use super::drive::{DriveError, Driven, Sources, drive};
+use super::settle::{Manner, Settled, settle};
+use super::shared::Shared;
+use super::work::{Causes, Work};
+use crate::cluster::apply::{Method, WriteError};
+use crate::cluster::events::Happening;
+use crate::cluster::{ClusterError, Selection};
+use crate::core::generate::{Apply, Cause, Evaluation, Failure, Plan, PolicyKey, Trigger, TriggerRef, Way};
+use crate::core::matching::Operation;
+use crate::core::resource::{ObjectKey, text_at};
+use crate::index::RuleEntry;
+
+/// Why a piece of work is not done, sorted by what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    /// The API server does not answer: wait for it, however long it takes.
+    #[error("{0}")]
+    Outage(String),
+    /// Somebody has to grant a right or mend an object: try again, ever less often.
+    #[error("{0}")]
+    Refused(String),
+    /// The rule fails for this trigger: a few attempts, then wait for the next event.
+    #[error("{0}")]
+    Broken(String),
+    /// Another replica works now.
+    #[error("this replica does not hold the lease")]
+    NotOurTurn,
+}
+
+/// What has been done.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) created: Vec<ObjectKey>,
+    pub(super) updated: usize,
+    pub(super) deleted: usize,
+}
+
+/// Where a trigger is.
+enum Found {
+    Object(Arc<Value>),
+    Gone,
+    /// Nothing like it can be looked up: the payload of a subresource, a kind that is no more.
+    Unfindable,
+}
+
+/// Why objects are deleted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grounds {
+    /// Somebody deleted what they were made for or from.
+    Asked,
+    /// It follows from something else, so the brake applies.
+    Inferred,
+}
+
+/// Does one piece of work from the queue.
+pub(super) async fn process(
+    shared: &Shared,
+    policy: &PolicyKey,
+    rule: &str,
+    work: &Work,
+    retry: bool,
+) -> Result<Report, Trouble> {
+    let Some(entry) = shared.snapshot.load().rule(policy, rule) else {
+        return Ok(Report::default());
+    };
+    let (rule, causes) = (&entry.rule, work.causes);
+    if !rule.synchronize && !causes.meets(Causes::TRIGGER | Causes::EXISTING) {
+        return Ok(Report::default());
+    }
+    let mut report = Report::default();
+    if !work.lost_sources.is_empty() {
+        let lost = |record: &Record| {
+            record
+                .marks
+                .source
+                .as_ref()
+                .is_some_and(|uid| work.lost_sources.contains(uid))
+        };
+        let records = shared.downstream().of(policy, &rule.name, &work.trigger);
+        let records = records.into_iter().filter(|(_, record)| lost(record)).collect();
+        report.deleted += delete(shared, &entry, records, Grounds::Asked).await?;
+        // The others are as they were; asking the rule would only say that the source is missing.
+        if causes.is_only(Causes::SOURCE) {
+            return Ok(report);
+        }
+    }
+    let object = match find(shared, work, retry).await? {
+        Found::Object(object) => object,
+        Found::Unfindable => return Ok(report),
+        Found::Gone => {
+            // A rule for deletions makes its objects because the trigger is gone; one that listens to admission is told.
+            if rule.synchronize && rule.way() == Way::Watch && !rule.matching.matching.lists(Operation::Delete) {
+                report.deleted += clean_up(shared, &entry, &work.trigger, Grounds::Asked).await?;
+            }
+            return Ok(report);
+        }
+    };
+    let trigger = Trigger::background(Value::clone(&object));
+    let reference = TriggerRef::of(&object);
+    if entry.policy.apply == Apply::One && is_preceded(shared, &entry, &trigger).await? {
+        return Ok(report);
+    }
+    let Driven { evaluation, sources } = match drive(shared, rule, &trigger).await {
+        Ok(driven) => driven,
+        Err(error) => return Err(tell(shared, &entry, &reference, error.into())),
+    };
+    match evaluation {
+        Evaluation::Done(plan) => {
+            let look_first = retry || !causes.meets(Causes::FRESH);
+            let fulfilled = fulfil(shared, &entry, &reference, &plan, &sources, look_first, &mut report).await;
+            fulfilled.map_err(|trouble| tell(shared, &entry, &reference, trouble))?;
+        }
+        Evaluation::Skipped { because } | Evaluation::NotApplicable { because } | Evaluation::Lost { because } => {
+            debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), because, "Not applied");
+            if rule.synchronize && rule.way() == Way::Watch {
+                report.deleted += clean_up(shared, &entry, &reference, Grounds::Inferred).await?;
+            }
+        }
+        Evaluation::Needs(_) => {}
+    }
+    Ok(report)
+}
+
+/// The trigger as it is stored now. What the watch has just brought is as good as that.
+async fn find(shared: &Shared, work: &Work, retry: bool) -> Result<Found, Trouble> {
+    let found = match &work.object {
+        Some(object) if !retry => Found::Object(object.clone()),
+        _ => look_up(shared, &work.trigger).await?,
+    };
+    Ok(match found {
+        // Somebody has asked for its deletion; what holds it up are finalizers.
+        Found::Object(object) if !text_at(&object, &["metadata", "deletionTimestamp"]).is_empty() => Found::Gone,
+        found => found,
+    })
+}
+
+async fn look_up(shared: &Shared, trigger: &TriggerRef) -> Result<Found, ClusterError> {
+    let (watched, known) = {
+        let triggers = shared.triggers();
+        let watched = triggers.watched_as(&trigger.gvk);
+        let known = watched.as_ref().and_then(|gvk| triggers.find(gvk, &trigger.uid));
+        let synced = watched
+            .as_ref()
+            .is_some_and(|gvk| triggers.is_synced(gvk, trigger.namespace.as_deref()));
+        (watched.filter(|_| synced), known)
+    };
+    let gvk = known
+        .as_ref()
+        .map(|known| &known.gvk)
+        .or(watched.as_ref())
+        .unwrap_or(&trigger.gvk);
+    let kind = match shared.discovery.find(gvk).await {
+        Ok(kind) => kind,
+        Err(ClusterError::UnknownKind { .. }) => return Ok(Found::Unfindable),
+        Err(error) => return Err(error),
+    };
+    let known = known
+        .as_ref()
+        .or(Some(trigger).filter(|trigger| !trigger.name.is_empty()));
+    let (name, namespace) = match known {
+        Some(known) => (known.name.clone(), known.namespace.clone()),
+        None if watched.is_some() => return Ok(Found::Gone),
+        None => {
+            let namespace = trigger.namespace.clone();
+            let selection = Selection {
+                namespace,
+                labels: String::new(),
+                metadata_only: true,
+            };
+            let objects = shared.api.list_all(&kind, &selection).await?;
+            let same = |object: &&Value| text_at(object, &["metadata", "uid"]) == trigger.uid;
+            match objects.iter().find(same) {
+                Some(object) => {
+                    let key = ObjectKey::of(object);
+                    (key.name, key.namespace)
+                }
+                None => return Ok(Found::Gone),
+            }
+        }
+    };
+    let object = shared.api.find(&kind, namespace.as_deref(), &name).await?;
+    let same = |object: &Value| trigger.uid.is_empty() || text_at(object, &["metadata", "uid"]) == trigger.uid;
+    Ok(match object.map(|object| kind.named(object)).filter(same) {
+        Some(mut object) => {
+            super::watches::strip(&mut object);
+            Found::Object(Arc::new(object))
+        }
+        None => Found::Gone,
+    })
+}
+
+/// Whether an earlier rule of a policy that applies only one of its rules takes this trigger.
+pub(super) async fn is_preceded(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Result<bool, Trouble> {
+    for earlier in entry
+        .policy
+        .rules
+        .iter()
+        .take_while(|rule| rule.name != entry.rule.name)
+    {
+        match drive(shared, earlier, trigger).await {
+            Ok(Driven {
+                evaluation: Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. },
+                ..
+            }) => {}
+            Err(DriveError::Cluster(error)) if error.is_outage() => return Err(error.into()),
+            _ => return Ok(true),
+        }
+    }
+    Ok(false)
+}
+
+/// Makes the cluster hold what a plan says.
+pub(super) async fn fulfil(
+    shared: &Shared,
+    entry: &RuleEntry,
+    trigger: &TriggerRef,
+    plan: &Plan,
+    sources: &Sources,
+    look_first: bool,
+    report: &mut Report,
+) -> Result<(), Trouble> {
+    let RuleEntry { policy, rule } = entry;
+    let method = if policy.server_side_apply {
+        Method::Apply
+    } else {
+        Method::Replace
+    };
+    let manner = Manner {
+        reach: &rule.reach,
+        method,
+        synchronize: rule.synchronize,
+        look_first: look_first && !rule.synchronize,
+    };
+    mark_sources(shared, entry, plan, sources).await;
+    let mut errors = Vec::new();
+    for target in &plan.targets {
+        match settle(shared, target, manner).await {
+            Ok(settled) => {
+                shared.metrics.written(match settled {
+                    Settled::Created => "created",
+                    Settled::Updated => "updated",
+                    Settled::Same | Settled::Left => "unchanged",
+                    Settled::Nowhere => "nowhere",
+                });
+                match settled {
+                    Settled::Created => report.created.push(target.key.clone()),
+                    Settled::Updated => report.updated += 1,
+                    Settled::Nowhere => {
+                        info!(policy = %policy.key, rule = %rule.name, target = %target.key, "No namespace to generate into")
+                    }
+                    Settled::Same | Settled::Left => {}
+                }
+            }
+            Err(error) => {
+                shared.metrics.written("failed");
+                errors.push(Trouble::of_write(error));
+            }
+        }
+    }
+    if !report.created.is_empty() || report.updated > 0 {
+        info!(policy = %policy.key, rule = %rule.name, created = report.created.len(), updated = report.updated, "Generated");
+    }
+    if shared.settings.load().success_events {
+        for target in &report.created {
+            let (policy, rule, target) = (policy.key.clone(), rule.name.clone(), target.clone());
+            shared.herald.tell(Happening::Created { policy, rule, target });
+        }
+    }
+    report.deleted += prune(shared, entry, trigger, plan).await?;
+    errors.extend(
+        plan.failures
+            .iter()
+            .map(|failure| Trouble::Broken(failure.error.to_string())),
+    );
+    worst(errors)
+}
+
+/// Several errors as one: the one that waits longest decides, all of them are told.
+fn worst(errors: Vec<Trouble>) -> Result<(), Trouble> {
+    let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let any = |test: fn(&Trouble) -> bool| errors.iter().any(test);
+    if errors.is_empty() {
+        Ok(())
+    } else if any(|error| matches!(error, Trouble::NotOurTurn)) {
+        Err(Trouble::NotOurTurn)
+    } else if any(|error| matches!(error, Trouble::Outage(_))) {
+        Err(Trouble::Outage(text))
+    } else if any(|error| matches!(error, Trouble::Refused(_))) {
+        Err(Trouble::Refused(text))
+    } else {
+        Err(Trouble::Broken(text))
+    }
+}
+
+/// Labels the sources of clones. That it fails is no reason not to clone.
+async fn mark_sources(shared: &Shared, entry: &RuleEntry, plan: &Plan, sources: &Sources) {
+    let uids: BTreeSet<&str> = plan
+        .targets
+        .iter()
+        .filter_map(|target| target.source.as_ref())
+        .map(|source| source.uid.as_str())
+        .collect();
+    for key in uids.into_iter().filter_map(|uid| sources.unmarked(uid)) {
+        if let Err(error) = shared.writer.mark_source(&entry.rule.reach, key).await {
+            warn!(source = %key, %error, "Cannot mark a clone source: changes of it will not be followed");
+        }
+    }
+}
+
+/// Deletes what the rule no longer makes for this trigger: copies whose source is gone, and the rest if the policy says so.
+async fn prune(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, plan: &Plan) -> Result<usize, Trouble> {
+    let RuleEntry { policy, rule } = entry;
+    if !rule.synchronize {
+        return Ok(0);
+    }
+    let missing = |failure: &Failure| match &failure.error.cause {
+        Cause::SourceMissing { source_key } => Some(source_key.gvk.clone()),
+        _ => None,
+    };
+    let missing: BTreeSet<_> = plan.failures.iter().filter_map(missing).collect();
+    let may_prune = policy.prune && plan.failures.is_empty();
+    if missing.is_empty() && !may_prune {
+        return Ok(0);
+    }
+    let wanted: BTreeMap<&ObjectKey, ()> = plan.targets.iter().map(|target| (&target.key, ())).collect();
+    let alive: BTreeSet<&str> = plan
+        .targets
+        .iter()
+        .filter_map(|target| target.source.as_ref())
+        .map(|source| source.uid.as_str())
+        .collect();
+    let orphaned = |key: &ObjectKey, record: &Record| {
+        missing.contains(&key.gvk) && record.marks.source.as_deref().is_some_and(|uid| !alive.contains(uid))
+    };
+    let records = shared.downstream().of(&policy.key, &rule.name, trigger);
+    let stale = records.into_iter().filter(|(key, _)| !wanted.contains_key(key));
+    let stale = stale
+        .filter(|(key, record)| may_prune || orphaned(key, record))
+        .collect();
+    delete(shared, entry, stale, Grounds::Inferred).await
+}
+
+/// Deletes everything that a rule has made for a trigger.
+pub(super) async fn clean_up(
+    shared: &Shared,
+    entry: &RuleEntry,
+    trigger: &TriggerRef,
+    grounds: Grounds,
+) -> Result<usize, Trouble> {
+    let records = shared.downstream().of(&entry.policy.key, &entry.rule.name, trigger);
+    delete(shared, entry, records, grounds).await
+}
+
+async fn delete(
+    shared: &Shared,
+    entry: &RuleEntry,
+    records: Vec<(ObjectKey, Record)>,
+    grounds: Grounds,
+) -> Result<usize, Trouble> {
+    let RuleEntry { policy, rule } = entry;
+    let mut deleted = 0;
+    for (key, record) in records {
+        let left = shared.downstream().count(&policy.key, &rule.name);
+        let now = Timestamp::now().as_second();
+        if grounds == Grounds::Inferred && !shared.brake().passes(&policy.key, &rule.name, left, now) {
+            shared.metrics.held();
+            return Err(Trouble::Refused(format!(
+                "deletion of {key} is held: the rule would lose most of its {left} objects at once, and nobody deleted a trigger, rule or policy"
+            )));
+        }
+        // Forgotten first: the event about its end must not bring it back.
+        shared.downstream().remove(&key);
+        match shared.writer.delete(&rule.reach, &key, &record.uid).await {
+            Ok(()) => {
+                shared.metrics.written("deleted");
+                deleted += 1;
+            }
+            Err(error) => return Err(Trouble::of_write(error)),
+        }
+    }
+    if deleted > 0 {
+        info!(policy = %policy.key, rule = %rule.name, deleted, "Cleaned up");
+    }
+    Ok(deleted)
+}
+
+/// Makes an event of an error that is worth one.
+fn tell(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, trouble: Trouble) -> Trouble {
+    if let Trouble::Refused(error) | Trouble::Broken(error) = &trouble {
+        let TriggerRef {
+            gvk, namespace, name, ..
+        } = trigger.clone();
+        warn!(policy = %entry.policy.key, rule = %entry.rule.name, error, "The rule failed");
+        shared.herald.tell(Happening::Failed {
+            policy: entry.policy.key.clone(),
+            rule: entry.rule.name.clone(),
+            trigger: ObjectKey { gvk, namespace, name },
+            error: error.clone(),
+        });
+    }
+    trouble
+}
+
+impl Trouble {
+    pub(super) fn of_write(error: WriteError) -> Self {
+        match error {
+            WriteError::Cluster(error) => error.into(),
+            WriteError::NotOurTurn => Self::NotOurTurn,
+            other => Self::Broken(other.to_string()),
+        }
+    }
+}
+
+impl From<ClusterError> for Trouble {
+    fn from(error: ClusterError) -> Self {
+        match error {
+            error if error.is_outage() => Self::Outage(error.to_string()),
+            ClusterError::Refused { .. } | ClusterError::Conflict { .. } => Self::Refused(error.to_string()),
+            error => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+impl From<DriveError> for Trouble {
+    fn from(error: DriveError) -> Self {
+        match error {
+            DriveError::Cluster(error) => error.into(),
+            other => Self::Broken(other.to_string()),
+        }
+    }
+}

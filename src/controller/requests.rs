@@ -1,0 +1,312 @@
+//! UpdateRequests: work that somebody has stored in the cluster, because a rule asks for what only admission knows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc::channel;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use super::drive::{Driven, drive};
+use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded};
+use super::queue::{Lane, Merge, Queue, Task};
+use super::shared::Shared;
+use crate::cluster::kinds::ApiKind;
+use crate::cluster::status::{self, request_status};
+use crate::cluster::watch::{Event, follow};
+use crate::cluster::{ClusterError, Selection};
+use crate::core::generate::request::{Admission, Entry, State, UpdateRequest};
+use crate::core::generate::{Apply, Evaluation, Trigger, TriggerRef};
+use crate::core::matching::Operation;
+use crate::core::resource::text_at;
+use crate::index::RuleEntry;
+
+const WORKERS: usize = 4;
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long the object of a request may take to be stored, or a failing rule to work.
+const PATIENCE: Duration = Duration::from_millis(3500);
+
+/// A stored request; the newest is the one that counts.
+struct Stored(Value);
+
+impl Merge for Stored {
+    fn merge(&mut self, newer: Self) {
+        *self = newer;
+    }
+}
+
+/// Why an entry is not done.
+enum Undone {
+    /// What the request was about is not stored yet.
+    NotYet(String),
+    Trouble(Trouble),
+}
+
+type Requests = Queue<String, Stored>;
+
+/// Follows the requests in the namespace of the install. Ends only if a worker dies of its own.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let kind = Arc::new(ApiKind::builtin("kyverno.io/v2", "UpdateRequest"));
+    let queue = Arc::new(Requests::default());
+    let mut workers = JoinSet::new();
+    for _ in 0..WORKERS {
+        workers.spawn(work(shared.clone(), kind.clone(), queue.clone()));
+    }
+    let (sender, mut events) = channel(64);
+    let selection = Selection {
+        namespace: Some(shared.namespace.clone()),
+        ..Selection::default()
+    };
+    let following = follow(shared.api.clone(), kind, selection, sender);
+    let receiving = async {
+        let mut known = BTreeSet::new();
+        while let Some(event) = events.recv().await {
+            match event {
+                Event::Listed(object) | Event::Changed(object) => {
+                    let name = text_at(&object, &["metadata", "name"]).to_owned();
+                    known.insert(name.clone());
+                    queue.add(Lane::Live, name, Stored(object));
+                }
+                Event::Deleted(object) => drop(known.remove(text_at(&object, &["metadata", "name"]))),
+                Event::Listing => known.clear(),
+                Event::Synced { .. } => {}
+                Event::Trouble(error) => warn!(%error, "Cannot watch stored requests"),
+            }
+            shared.metrics.requests(&shared.namespace, known.len());
+        }
+    };
+    tokio::select! {
+        _ = workers.join_next() => {}
+        ((), ()) = async { tokio::join!(following, receiving) } => {}
+    }
+}
+
+async fn work(shared: Arc<Shared>, kind: Arc<ApiKind>, queue: Arc<Requests>) {
+    let mut turns = shared.tenure.changes();
+    loop {
+        let Task { key, work, since, .. } = queue.take().await;
+        // Whoever works next finds them in the cluster; until then they wait here.
+        while !shared.is_working() {
+            tokio::select! {
+                _ = turns.changed() => {}
+                () = sleep(Duration::from_millis(200)) => {}
+            }
+        }
+        match handle(&shared, &kind, &key, &work.0, since.elapsed()).await {
+            Ok(()) => queue.done(&key),
+            Err(error) => {
+                debug!(request = key, %error, "A stored request is not done yet");
+                queue.failed(&key, work, LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+/// Works on a request. An error means: again, after a pause.
+async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, waited: Duration) -> Result<(), Trouble> {
+    let Some(request) = UpdateRequest::read(object) else {
+        return Ok(());
+    };
+    let uid = text_at(object, &["metadata", "uid"]);
+    let remove = || async { remove(shared, kind, name, uid).await };
+    match request.state {
+        State::Completed => return remove().await,
+        State::Failed if request.ours => return remove().await,
+        State::Failed => return Ok(()),
+        State::Pending => {}
+    }
+    let mut errors = Vec::new();
+    let mut wait = false;
+    for entry in &request.entries {
+        match perform(shared, &request, entry, waited).await {
+            Ok(_) => {}
+            Err(Undone::Trouble(trouble @ (Trouble::Outage(_) | Trouble::NotOurTurn))) => return Err(trouble),
+            Err(Undone::Trouble(trouble)) => errors.push(trouble.to_string()),
+            Err(Undone::NotYet(reason)) => {
+                wait = true;
+                errors.push(reason);
+            }
+        }
+    }
+    if errors.is_empty() {
+        return remove().await;
+    }
+    let message = errors.join("; ");
+    if waited < PATIENCE {
+        return Err(if wait {
+            Trouble::Broken(message)
+        } else {
+            Trouble::Refused(message)
+        });
+    }
+    warn!(request = name, policy = %request.policy, error = message, "A stored request has failed for good");
+    if request.ours {
+        return remove().await;
+    }
+    let status = request_status(State::Failed, &message, request.retries + 5);
+    match status::write(&shared.api, kind, Some(&shared.namespace), name, status).await {
+        Ok(()) | Err(ClusterError::Missing { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn remove(shared: &Shared, kind: &ApiKind, name: &str, uid: &str) -> Result<(), Trouble> {
+    match shared.api.delete(kind, Some(&shared.namespace), name, uid).await {
+        Ok(()) | Err(ClusterError::Missing { .. } | ClusterError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Does one entry: one rule for one trigger.
+async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited: Duration) -> Result<Report, Undone> {
+    let Some(found) = shared.snapshot.load().rule(&request.policy, &entry.rule) else {
+        // A policy or rule that is gone has been cleaned up after already.
+        return Ok(Report::default());
+    };
+    let trigger = match &request.admission {
+        None => background(shared, entry).await?,
+        Some(admission) => of_admission(shared, admission, entry, waited).await?,
+    };
+    let mut report = Report::default();
+    let reference = match (
+        trigger.object().or_else(|| trigger.old_object()),
+        entry.trigger.is_findable(),
+    ) {
+        (_, true) => entry.trigger.clone(),
+        (Some(object), false) => TriggerRef::of(object),
+        (None, false) => TriggerRef::default(),
+    };
+    let evaluation = evaluate(shared, &found, &trigger).await?;
+    let deletes = entry.delete && found.rule.synchronize;
+    match evaluation {
+        // A change that was refused after all, or undone: the rule still applies, so nothing is taken away.
+        Some(Driven {
+            evaluation: Evaluation::Done(plan),
+            sources,
+        }) if !deletes || is_alive(&trigger, request) => {
+            let look_first = trigger.operation() != Some(Operation::Create);
+            fulfil(shared, &found, &reference, &plan, &sources, look_first, &mut report)
+                .await
+                .map_err(Undone::Trouble)?;
+        }
+        _ if deletes => {
+            report.deleted += clean_up(shared, &found, &reference, Grounds::Asked)
+                .await
+                .map_err(Undone::Trouble)?;
+        }
+        _ => {}
+    }
+    Ok(report)
+}
+
+fn is_alive(trigger: &Trigger, request: &UpdateRequest) -> bool {
+    let operation = request.admission.as_ref().and_then(Admission::operation);
+    trigger.object().is_some() && operation == Some(Operation::Update)
+}
+
+/// The result of the rule; nothing if an earlier rule of the policy takes the trigger.
+async fn evaluate(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Result<Option<Driven>, Undone> {
+    if entry.policy.apply == Apply::One && is_preceded(shared, entry, trigger).await.map_err(Undone::Trouble)? {
+        return Ok(None);
+    }
+    drive(shared, &entry.rule, trigger)
+        .await
+        .map(Some)
+        .map_err(|error| Undone::Trouble(error.into()))
+}
+
+/// The trigger of a request that no admission request caused.
+async fn background(shared: &Shared, entry: &Entry) -> Result<Trigger, Undone> {
+    match live(shared, &entry.trigger).await? {
+        Some(object) => Ok(Trigger::background(object)),
+        // What is to be deleted is deleted whether the trigger lives or not.
+        None if entry.delete => Ok(Trigger::background(Value::Null)),
+        None => Err(Undone::NotYet(format!(
+            "trigger {} {} does not exist",
+            entry.trigger.gvk, entry.trigger.name
+        ))),
+    }
+}
+
+/// The trigger of an admission request. The webhook is asked before anything is stored, so this waits until it is: what was
+/// refused after all must leave no traces.
+async fn of_admission(
+    shared: &Shared,
+    admission: &Admission,
+    entry: &Entry,
+    waited: Duration,
+) -> Result<Trigger, Undone> {
+    let (group, version, plural, subresource) = admission.resource();
+    let kinds = shared.discovery.kinds();
+    let parent = kinds
+        .by_plural(group, version, plural)
+        .map_or_else(|| entry.trigger.gvk.clone(), |kind| kind.gvk.clone());
+    let (roles, cluster_roles) = (admission.roles.clone(), admission.cluster_roles.clone());
+    let trigger = Trigger::admission(admission.request.clone(), parent, roles, cluster_roles);
+    let not_yet = |what: &str| Undone::NotYet(format!("{what} {} {}", entry.trigger.gvk, entry.trigger.name));
+    match admission.operation() {
+        Some(Operation::Create) => match live(shared, &entry.trigger).await? {
+            Some(object) => Ok(trigger.with_object(object)),
+            None if !subresource.is_empty() => Ok(trigger),
+            None => Err(not_yet("not stored:")),
+        },
+        Some(Operation::Update) => {
+            let object = live(shared, &entry.trigger)
+                .await?
+                .ok_or_else(|| not_yet("not there:"))?;
+            let before = admission
+                .old_object()
+                .map(|old| text_at(old, &["metadata", "resourceVersion"]));
+            let stored = before != Some(text_at(&object, &["metadata", "resourceVersion"]));
+            if stored || admission.changes_nothing() || waited >= PATIENCE {
+                Ok(trigger.with_object(object))
+            } else {
+                Err(not_yet("not changed yet:"))
+            }
+        }
+        Some(Operation::Delete) => match live(shared, &entry.trigger).await? {
+            Some(object) if text_at(&object, &["metadata", "deletionTimestamp"]).is_empty() => {
+                Err(not_yet("not deleted:"))
+            }
+            _ => Ok(trigger),
+        },
+        Some(Operation::Connect) | None => Ok(trigger),
+    }
+}
+
+/// The trigger as it is stored, if it is, by UID where that is known.
+async fn live(shared: &Shared, trigger: &TriggerRef) -> Result<Option<Value>, Undone> {
+    let failed = |error: ClusterError| Undone::Trouble(error.into());
+    let kind = match shared.discovery.find(&trigger.gvk).await {
+        Ok(kind) => kind,
+        Err(ClusterError::UnknownKind { .. }) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut name = trigger.name.clone();
+    if name.is_empty() {
+        let selection = Selection {
+            namespace: trigger.namespace.clone(),
+            metadata_only: true,
+            ..Selection::default()
+        };
+        let objects = shared.api.list_all(&kind, &selection).await.map_err(failed)?;
+        let same = |object: &&Value| text_at(object, &["metadata", "uid"]) == trigger.uid;
+        let Some(found) = objects.iter().find(same).filter(|_| !trigger.uid.is_empty()) else {
+            return Ok(None);
+        };
+        text_at(found, &["metadata", "name"]).clone_into(&mut name);
+    }
+    let found = shared
+        .api
+        .find(&kind, trigger.namespace.as_deref(), &name)
+        .await
+        .map_err(failed)?;
+    let same = |object: &Value| trigger.uid.is_empty() || text_at(object, &["metadata", "uid"]) == trigger.uid;
+    Ok(found.map(|object| kind.named(object)).filter(same).map(|mut object| {
+        super::watches::strip(&mut object);
+        object
+    }))
+}

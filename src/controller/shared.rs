@@ -1,0 +1,297 @@
+//! What all parts of the controller share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc};
+
+use super::chores::Chore;
+use super::downstream::Downstream;
+use super::queue::{Lane, Queue};
+use super::triggers::Triggers;
+use super::work::{Causes, Work, WorkKey};
+use crate::cluster::apply::Writer;
+use crate::cluster::discovery::Discovery;
+use crate::cluster::events::Herald;
+use crate::cluster::lease::Tenure;
+use crate::cluster::{Api, Reader};
+use crate::core::generate::progress::{Progress, RuleProgress, Sighting};
+use crate::core::generate::{Brake, Marks, PolicyKey, TriggerRef, Way};
+use crate::core::matching::Resource;
+use crate::core::resource::{Gvk, ObjectKey};
+use crate::core::settings::Settings;
+use crate::index::{Index, RuleEntry, Snapshot};
+use crate::telemetry::GenerateMetrics;
+
+/// Objects that wait in the queue; beyond that a key is enough, and the object is read when its turn comes.
+const HELD_OBJECTS: usize = 1024;
+
+pub(super) struct Shared {
+    pub(super) api: Api,
+    pub(super) discovery: Arc<Discovery>,
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    pub(super) tenure: Tenure,
+    pub(super) herald: Herald,
+    pub(super) metrics: GenerateMetrics,
+    pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(super) settings: Arc<ArcSwap<Settings>>,
+    pub(super) queue: Queue<WorkKey, Work>,
+    pub(super) chores: mpsc::UnboundedSender<Chore>,
+    /// Something other has to be watched.
+    pub(super) rewatch: Notify,
+    /// The namespace of the install.
+    pub(super) namespace: String,
+    /// Makes `random()` the same for one trigger as long as this process lives, and different for everybody else.
+    pub(super) salt: u64,
+    /// The resource version at which the policies were first listed.
+    pub(super) listed_at: AtomicU64,
+    /// This replica does the work: it holds the lease and knows how far the rules have come.
+    working: AtomicBool,
+    index: Mutex<Index>,
+    triggers: Mutex<Triggers>,
+    downstream: Mutex<Downstream>,
+    progress: Mutex<Progress>,
+    brake: Mutex<Brake>,
+    /// The newest trigger of each one-shot rule.
+    newest: Mutex<HashMap<(PolicyKey, String), u64>>,
+}
+
+/// Everything that is made elsewhere.
+pub(super) struct Parts {
+    pub(super) api: Api,
+    pub(super) discovery: Arc<Discovery>,
+    pub(super) writer: Writer,
+    pub(super) tenure: Tenure,
+    pub(super) herald: Herald,
+    pub(super) metrics: GenerateMetrics,
+    pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(super) settings: Arc<ArcSwap<Settings>>,
+    pub(super) chores: mpsc::UnboundedSender<Chore>,
+    pub(super) namespace: String,
+    pub(super) salt: u64,
+    pub(super) brake: Brake,
+}
+
+impl Shared {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts {
+            api,
+            discovery,
+            writer,
+            tenure,
+            herald,
+            metrics,
+            snapshot,
+            settings,
+            chores,
+            namespace,
+            salt,
+            brake,
+        } = parts;
+        Self {
+            reader: Reader::new(api.clone(), discovery.clone()),
+            api,
+            discovery,
+            writer,
+            tenure,
+            herald,
+            metrics,
+            snapshot,
+            settings,
+            queue: Queue::default(),
+            chores,
+            rewatch: Notify::new(),
+            namespace,
+            salt,
+            listed_at: AtomicU64::new(0),
+            working: AtomicBool::new(false),
+            index: Mutex::default(),
+            triggers: Mutex::default(),
+            downstream: Mutex::default(),
+            progress: Mutex::default(),
+            brake: Mutex::new(brake),
+            newest: Mutex::default(),
+        }
+    }
+
+    pub(super) fn index(&self) -> MutexGuard<'_, Index> {
+        lock(&self.index)
+    }
+
+    pub(super) fn triggers(&self) -> MutexGuard<'_, Triggers> {
+        lock(&self.triggers)
+    }
+
+    pub(super) fn downstream(&self) -> MutexGuard<'_, Downstream> {
+        lock(&self.downstream)
+    }
+
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        lock(&self.progress)
+    }
+
+    pub(super) fn brake(&self) -> MutexGuard<'_, Brake> {
+        lock(&self.brake)
+    }
+
+    pub(super) fn newest(&self) -> MutexGuard<'_, HashMap<(PolicyKey, String), u64>> {
+        lock(&self.newest)
+    }
+
+    pub(super) fn is_working(&self) -> bool {
+        self.working.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_working(&self, working: bool) {
+        self.working.store(working, Ordering::Release);
+    }
+
+    /// Lets readers see what the index holds.
+    pub(super) fn publish(&self) {
+        let snapshot = self.index().snapshot();
+        self.snapshot.store(snapshot);
+        self.rewatch.notify_one();
+    }
+
+    pub(super) fn chore(&self, chore: Chore) {
+        // The receiver lives as long as the controller; at its end chores are not missed.
+        let _ = self.chores.send(chore);
+    }
+
+    pub(super) fn rule_progress(&self, policy: &PolicyKey, rule: &str) -> Option<RuleProgress> {
+        self.progress().0.get(policy)?.rules.get(rule).cloned()
+    }
+
+    /// Puts a trigger that the watch has brought before every rule that it may concern.
+    pub(super) fn offer(&self, gvk: &Gvk, object: Value, sighting: &Sighting, causes: Causes) {
+        let snapshot = self.snapshot.load();
+        let key = ObjectKey::of(&object);
+        if self.is_filtered(&key) {
+            return;
+        }
+        let resource = Resource {
+            group: &gvk.group,
+            version: &gvk.version,
+            kind: &gvk.kind,
+            subresource: "",
+        };
+        let object = Arc::new(object);
+        for entry in snapshot
+            .candidates(&resource)
+            .filter(|entry| self.concerns(entry, sighting))
+        {
+            let trigger = TriggerRef::of(&object);
+            let is_news = self
+                .rule_progress(&entry.policy.key, &entry.rule.name)
+                .is_some_and(|progress| sighting.moment.version > progress.start.version);
+            if is_news || self.has_downstream(entry, &trigger) {
+                self.enqueue_trigger(Lane::Live, entry, causes, trigger, &object, sighting);
+            }
+        }
+    }
+
+    /// Has every rule that a kind may concern go through what there is of it.
+    pub(super) fn pass_over(&self, gvk: &Gvk) {
+        let snapshot = self.snapshot.load();
+        let resource = Resource {
+            group: &gvk.group,
+            version: &gvk.version,
+            kind: &gvk.kind,
+            subresource: "",
+        };
+        for entry in snapshot
+            .candidates(&resource)
+            .filter(|entry| entry.rule.way() == Way::Watch)
+        {
+            let (policy, rule) = (entry.policy.key.clone(), entry.rule.name.clone());
+            self.chore(Chore::Pass {
+                policy,
+                rule,
+                gvk: gvk.clone(),
+            });
+        }
+    }
+
+    /// Whether a rule listens to watched triggers at all, and to changes of this author.
+    pub(super) fn concerns(&self, entry: &RuleEntry, sighting: &Sighting) -> bool {
+        entry.rule.way() == Way::Watch && !(entry.rule.skip_background_requests && sighting.ours)
+    }
+
+    pub(super) fn has_downstream(&self, entry: &RuleEntry, trigger: &TriggerRef) -> bool {
+        entry.rule.synchronize
+            && !self
+                .downstream()
+                .of(&entry.policy.key, &entry.rule.name, trigger)
+                .is_empty()
+    }
+
+    pub(super) fn is_filtered(&self, key: &ObjectKey) -> bool {
+        let Gvk { group, version, kind } = &key.gvk;
+        let resource = Resource {
+            group,
+            version,
+            kind,
+            subresource: "",
+        };
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        self.settings
+            .load()
+            .resource_filters
+            .matches(&resource, namespace, &key.name)
+    }
+
+    pub(super) fn enqueue_trigger(
+        &self,
+        lane: Lane,
+        entry: &RuleEntry,
+        causes: Causes,
+        trigger: TriggerRef,
+        object: &Arc<Value>,
+        sighting: &Sighting,
+    ) {
+        let key = WorkKey::new(&entry.policy.key, &entry.rule.name, &trigger);
+        let mut work = Work::new(causes, trigger);
+        work.version = sighting.moment.version;
+        if !entry.rule.synchronize {
+            let mut newest = self.newest();
+            let newest = newest.entry((key.policy.clone(), key.rule.clone())).or_default();
+            *newest = work.version.max(*newest);
+        }
+        if self.queue.depth() < HELD_OBJECTS {
+            work.object = Some(object.clone());
+        }
+        self.queue.add(lane, key, work);
+    }
+
+    /// Has the rule that made an object look at it again, if it keeps its objects in step.
+    pub(super) fn enqueue_owner(&self, lane: Lane, marks: &Marks, causes: Causes, lost_source: Option<&str>) {
+        let snapshot = self.snapshot.load();
+        let Some(entry) = snapshot.rule(&marks.policy, &marks.rule) else {
+            return;
+        };
+        if !self.is_working() || !entry.rule.synchronize || !marks.trigger.is_findable() && lost_source.is_none() {
+            return;
+        }
+        let mut work = Work::new(causes, marks.trigger.clone());
+        work.lost_sources.extend(lost_source.map(str::to_owned));
+        self.queue
+            .add(lane, WorkKey::new(&marks.policy, &marks.rule, &marks.trigger), work);
+    }
+
+    /// Has everybody who copied a source look at it again.
+    pub(super) fn enqueue_copies(&self, source: &str, lost: bool) {
+        let copies = self.downstream().copies_of(source);
+        for marks in copies {
+            self.enqueue_owner(Lane::Live, &marks, Causes::SOURCE, lost.then_some(source));
+        }
+    }
+}
+
+/// A panic elsewhere leaves the state usable: every change of it is one call.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

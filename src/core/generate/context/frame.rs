@@ -1,0 +1,218 @@
+//! Scopes of one evaluation: what a name means where.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::core::expr::{EvalError, Lookup, Runtime, Scope};
+use crate::core::generate::error::Cause;
+use crate::core::generate::facts::{Answer, Facts};
+use crate::core::generate::fetch::Fetch;
+use crate::core::generate::gate::Gate;
+use crate::core::generate::trigger::Trigger;
+use crate::core::scalar::image::{self, ImageDefaults};
+
+use super::{Entry, EntrySource, load};
+
+/// What all scopes of one evaluation share.
+pub(in crate::core::generate) struct Session<'s> {
+    pub(in crate::core::generate) gate: Gate<'s>,
+    pub(in crate::core::generate) facts: &'s Facts,
+    /// For a ConfigMap without a namespace.
+    pub(in crate::core::generate) home: &'s str,
+    needs: RefCell<BTreeSet<Fetch>>,
+    context_bytes: Cell<usize>,
+    depth: Cell<usize>,
+}
+
+/// The names that every rule has.
+pub(in crate::core::generate) struct Base<'t> {
+    request: &'t Value,
+    account: &'t Value,
+    account_namespace: &'t Value,
+    images: OnceCell<Result<Option<Value>, EvalError>>,
+}
+
+/// One scope: a list of entries on some ground.
+pub(in crate::core::generate) struct Frame<'f> {
+    session: &'f Session<'f>,
+    ground: Ground<'f>,
+    entries: &'f [Entry],
+    loaded: Vec<OnceCell<Result<Value, EvalError>>>,
+}
+
+enum Ground<'f> {
+    Request(&'f Base<'f>),
+    Element { outer: &'f Frame<'f>, element: Value, index: Value },
+}
+
+/// A frame as entry number `visible` sees it.
+pub(super) struct View<'f> {
+    frame: &'f Frame<'f>,
+    visible: usize,
+}
+
+impl<'s> Session<'s> {
+    pub(in crate::core::generate) fn new(gate: Gate<'s>, facts: &'s Facts, home: &'s str) -> Self {
+        Self { gate, facts, home, needs: RefCell::default(), context_bytes: Cell::new(0), depth: Cell::new(0) }
+    }
+
+    /// The answer to a request; notes what is missing.
+    pub(in crate::core::generate) fn ask(&self, fetch: Fetch) -> Option<&'s Answer> {
+        let answer = self.facts.answer(&fetch);
+        if answer.is_none() {
+            self.needs.borrow_mut().insert(fetch);
+        }
+        answer
+    }
+
+    /// Whether something is not wrong but waits for a fact; the fact is noted.
+    pub(in crate::core::generate) fn waits_for(&self, cause: &Cause) -> bool {
+        let Some(lookup) = cause.waits() else { return false };
+        if let Some(Lookup::Host(name)) = lookup {
+            self.needs.borrow_mut().insert(Fetch::Host(name.clone()));
+        }
+        true
+    }
+
+    /// Everything that was missing so far.
+    pub(in crate::core::generate) fn take_needs(&self) -> BTreeSet<Fetch> {
+        self.needs.take()
+    }
+}
+
+impl<'t> Base<'t> {
+    pub(in crate::core::generate) fn new(trigger: &'t Trigger, request: &'t Value) -> Self {
+        let (account, account_namespace) = trigger.service_account();
+        Self { request, account, account_namespace, images: OnceCell::new() }
+    }
+
+    fn images(&self) -> Result<Option<&Value>, EvalError> {
+        let images = self.images.get_or_init(|| {
+            let object = self.request.get("object").unwrap_or(&Value::Null);
+            image::images(object, &ImageDefaults::default())
+                .map_err(|error| EvalError::Variable { name: "images".into(), reason: error.to_string() })
+        });
+        images.as_ref().map(Option::as_ref).map_err(Clone::clone)
+    }
+}
+
+impl<'f> Frame<'f> {
+    /// The scope of a rule.
+    pub(in crate::core::generate) fn of_rule(session: &'f Session<'f>, base: &'f Base<'f>, entries: &'f [Entry]) -> Self {
+        Self::new(session, Ground::Request(base), entries)
+    }
+
+    /// The scope of one element of `foreach`, inside that of its rule.
+    pub(in crate::core::generate) fn of_element(
+        outer: &'f Frame<'f>,
+        element: Value,
+        index: usize,
+        entries: &'f [Entry],
+    ) -> Self {
+        Self::new(outer.session, Ground::Element { outer, element, index: Value::from(index) }, entries)
+    }
+
+    fn new(session: &'f Session<'f>, ground: Ground<'f>, entries: &'f [Entry]) -> Self {
+        Self { session, ground, entries, loaded: (0..entries.len()).map(|_| OnceCell::new()).collect() }
+    }
+
+    /// The value of a name for a reader who sees the first `visible` entries.
+    fn find(&self, name: &str, visible: usize, runtime: &Runtime) -> Result<Option<&Value>, EvalError> {
+        if let Some(position) = self.entries[..visible].iter().rposition(|entry| entry.name == name) {
+            return self.load(position, runtime).map(Some);
+        }
+        match &self.ground {
+            Ground::Element { outer, element, index } => match name {
+                "element" | "element0" => Ok(Some(element)),
+                "elementIndex" | "elementIndex0" => Ok(Some(index)),
+                _ => outer.find(name, outer.entries.len(), runtime),
+            },
+            Ground::Request(base) => match name {
+                "request" => Ok(Some(base.request)),
+                "serviceAccountName" => Ok(Some(base.account)),
+                "serviceAccountNamespace" => Ok(Some(base.account_namespace)),
+                "images" => base.images(),
+                _ => Ok(self.session.facts.given.get(name)),
+            },
+        }
+    }
+
+    /// Computes an entry, once. An entry sees only earlier ones, so it never asks for itself.
+    fn load(&self, position: usize, runtime: &Runtime) -> Result<&Value, EvalError> {
+        let cell = &self.loaded[position];
+        if cell.get().is_none() {
+            let computed = self.compute(&self.entries[position], position, runtime);
+            let _ = cell.set(computed);
+        }
+        let loaded = cell.get().expect("set just above");
+        loaded.as_ref().map_err(Clone::clone)
+    }
+
+    fn compute(&self, entry: &Entry, position: usize, runtime: &Runtime) -> Result<Value, EvalError> {
+        let failed = |reason: String| EvalError::Variable { name: entry.name.clone(), reason };
+        let limits = self.session.facts.limits;
+        let depth = self.session.depth.get();
+        if depth >= limits.context_depth {
+            return Err(failed(format!("context entries use one another more than {} deep", limits.context_depth)));
+        }
+        self.session.depth.set(depth + 1);
+        let value = match self.session.facts.given.get(&entry.name) {
+            Some(given) if !matches!(entry.source, EntrySource::Variable(_)) => Ok(given.clone()),
+            _ => load::load(entry, &View { frame: self, visible: position }, self.session, runtime),
+        };
+        self.session.depth.set(depth);
+        let value = value?;
+
+        let bytes = self.session.context_bytes.get().saturating_add(super::super::json_bytes(&value));
+        self.session.context_bytes.set(bytes);
+        let limit = limits.context_bytes;
+        if limit > 0 && bytes > limit {
+            return Err(failed(format!("context size limit exceeded: {bytes} bytes exceeds limit of {limit} bytes")));
+        }
+        Ok(value)
+    }
+
+    fn collect_names<'n>(&'n self, visible: usize, names: &mut BTreeSet<&'n str>) {
+        names.extend(self.entries[..visible].iter().map(|entry| entry.name.as_str()));
+        match &self.ground {
+            Ground::Element { outer, .. } => {
+                names.extend(["element", "element0", "elementIndex", "elementIndex0"]);
+                outer.collect_names(outer.entries.len(), names);
+            }
+            Ground::Request(base) => {
+                names.extend(["request", "serviceAccountName", "serviceAccountNamespace"]);
+                if matches!(base.images(), Ok(Some(_))) {
+                    names.insert("images");
+                }
+                names.extend(self.session.facts.given.keys().map(String::as_str));
+            }
+        }
+    }
+}
+
+/// After the context: everything is visible.
+impl Scope for Frame<'_> {
+    fn lookup<'s>(&'s self, name: &str, runtime: &Runtime) -> Result<Option<&'s Value>, EvalError> {
+        self.find(name, self.entries.len(), runtime)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let mut names = BTreeSet::new();
+        self.collect_names(self.entries.len(), &mut names);
+        names.into_iter().collect()
+    }
+}
+
+impl Scope for View<'_> {
+    fn lookup<'s>(&'s self, name: &str, runtime: &Runtime) -> Result<Option<&'s Value>, EvalError> {
+        self.frame.find(name, self.visible, runtime)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let mut names = BTreeSet::new();
+        self.frame.collect_names(self.visible, &mut names);
+        names.into_iter().collect()
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a rule, or a part of it, gave no result.
+
+use std::fmt;
+
+use crate::core::expr::{EvalError, Lookup, TemplateError};
+use crate::core::problem::FieldPath;
+use crate::core::resource::ObjectKey;
+
+use super::gate::Refusal;
+
+/// The name of a policy; with a namespace it is a Policy, without one a ClusterPolicy.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyKey {
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+/// An error and where in which policy it happened.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("policy {policy}, rule {rule}: {field}: {cause}")]
+pub struct RuleError {
+    pub policy: PolicyKey,
+    pub rule: String,
+    /// The field of the policy that was being worked on, from the root of the document.
+    pub field: FieldPath,
+    pub cause: Cause,
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// A bare expression, such as the list of a loop.
+    #[error("`{expression}`: {reason}")]
+    Expression { expression: String, reason: EvalError },
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error(transparent)]
+    Gate(#[from] Refusal),
+    /// A name, kind, … that did not become text.
+    #[error("`{field}` must become text, but became {found}")]
+    NotText { field: &'static str, found: String },
+    #[error("`{field}` came out empty")]
+    Empty { field: &'static str },
+    /// Nothing is wrong yet: a fact is missing. Never leaves the evaluation.
+    #[error("{what} has to be fetched first")]
+    Waits { what: String },
+    #[error("source {source_key} does not exist")]
+    SourceMissing { source_key: ObjectKey },
+    #[error("{what} could not be read: {reason}")]
+    Unreadable { what: String, reason: String },
+    #[error("{key} is wanted twice by this rule; make the name unique, for example with `{{{{ elementIndex }}}}`")]
+    Collision { key: ObjectKey },
+    #[error("the body says kind `{body}`, but the target is of kind `{target}`")]
+    OtherKind { body: String, target: String },
+    #[error("`{what}` must be a mapping, but became {found}")]
+    NotObject { what: &'static str, found: String },
+    #[error("{0}")]
+    Shape(String),
+    #[error("more than {limit} {what}; the rule asks for more than its budget")]
+    Budget { what: &'static str, limit: usize },
+}
+
+impl Cause {
+    /// Whether this is no error but a missing fact; a host name that must be looked up comes along.
+    pub(super) fn waits(&self) -> Option<Option<&Lookup>> {
+        match self {
+            Self::Waits { .. } => Some(None),
+            Self::Expression { reason: EvalError::Needs(lookup), .. } => Some(Some(lookup)),
+            Self::Template(error) => error.needs().map(Some),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for PolicyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}

@@ -1,0 +1,204 @@
+//! One rule and one trigger: match, context, preconditions, targets.
+//!
+//! A pure function of its arguments. What it lacks comes back as [`Evaluation::Needs`]; the caller fetches, adds the answers to
+//! the facts and asks again. [`drive`] is that loop for callers who need not wait.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::core::condition::Conditions;
+use crate::core::expr::{Runtime, Scope, Template};
+use crate::core::matching::{Operation, Outcome};
+use crate::core::problem::FieldPath;
+use crate::core::resource::{Gvk, text_at};
+
+use super::context::{Base, Frame, Session};
+use super::error::{Cause, RuleError};
+use super::expand::Expansion;
+use super::facts::{Answer, Facts};
+use super::fetch::Fetch;
+use super::gate::Gate;
+use super::labels;
+use super::plan::Plan;
+use super::rule::Rule;
+use super::trigger::Trigger;
+
+/// What a rule comes to for a trigger.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Evaluation {
+    /// The rule applies, and these objects are to exist.
+    Done(Plan),
+    /// The rule is for this trigger, but its preconditions say no.
+    Skipped { because: String },
+    /// The rule was for the object as it was before, and is no more: synchronized downstream is to go.
+    Lost { because: String },
+    /// The rule has nothing to do with this trigger.
+    NotApplicable { because: String },
+    /// Fetch these, add them to the facts (absence is a fact too), evaluate again.
+    Needs(BTreeSet<Fetch>),
+}
+
+/// What match and exclude say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Applicability {
+    Applies,
+    /// Only to the object as it was before.
+    AppliedBefore,
+    No { because: String },
+    Needs(Fetch),
+}
+
+/// Evaluates a rule for a trigger, as far as the facts go.
+pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
+    let (before, request) = match judge(rule, trigger, facts)? {
+        Applicability::Needs(fetch) => return Ok(Evaluation::Needs(BTreeSet::from([fetch]))),
+        Applicability::No { because } => return Ok(Evaluation::NotApplicable { because }),
+        Applicability::Applies => (trigger.request_on_old(), Cow::Borrowed(trigger.request())),
+        Applicability::AppliedBefore => {
+            let deletes = trigger.operation() == Some(Operation::Delete) && rule.matching.matching.lists(Operation::Delete);
+            match trigger.request_on_old() {
+                Some(request) if deletes => (None, Cow::Owned(request)),
+                _ => return Ok(Evaluation::Lost { because: "match and exclude no longer select it".to_owned() }),
+            }
+        }
+    };
+    let work = Work { rule, trigger, session: session(rule, facts), runtime: facts.runtime() };
+    match work.preconditions(&request)? {
+        Verdict::Waits => return Ok(Evaluation::Needs(work.session.take_needs())),
+        Verdict::Holds => {}
+        Verdict::Fails { because } => {
+            return Ok(match before.map(|before| work.preconditions(&before)).transpose()? {
+                Some(Verdict::Holds) => Evaluation::Lost { because },
+                Some(Verdict::Waits) => Evaluation::Needs(work.session.take_needs()),
+                Some(Verdict::Fails { .. }) | None => Evaluation::Skipped { because },
+            });
+        }
+    }
+    Ok(match work.expand(&request) {
+        Some(plan) => Evaluation::Done(plan),
+        None => Evaluation::Needs(work.session.take_needs()),
+    })
+}
+
+/// Whether a rule is for a trigger, by match and exclude alone.
+pub fn judge(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Applicability, RuleError> {
+    let error = |cause: Cause| rule.error(rule.field.field("match"), cause);
+    let empty = Map::new();
+    let mut labels: Option<&Map<String, Value>> = None;
+    // A second look with the labels of the namespace, if the rule selects by them.
+    for _ in 0..2 {
+        let request = trigger.as_matching(labels.map(|labels| labels as _));
+        let needed = match rule.matching.decide(&request) {
+            Ok(Outcome::Matches) => return Ok(Applicability::Applies),
+            Ok(Outcome::MatchedOld) => return Ok(Applicability::AppliedBefore),
+            Ok(Outcome::NotApplicable(why)) => return Ok(Applicability::No { because: why.to_string() }),
+            Err(needed) => needed.namespace,
+        };
+        let gate = Gate::new(&rule.reach, &facts.outbound);
+        let fetch = gate.namespace(&needed).map_err(|refusal| error(refusal.into()))?;
+        labels = match facts.answer(&fetch) {
+            None => return Ok(Applicability::Needs(fetch)),
+            Some(Answer::Found(namespace)) => {
+                Some(namespace.pointer("/metadata/labels").and_then(Value::as_object).unwrap_or(&empty))
+            }
+            Some(Answer::Absent) => Some(&empty),
+            Some(Answer::Failed(reason)) => {
+                return Err(error(Cause::Unreadable { what: fetch.to_string(), reason: reason.clone() }));
+            }
+        };
+    }
+    Err(error(Cause::Shape("the labels of the namespace were asked for twice".to_owned())))
+}
+
+/// Evaluates until nothing is missing, answering each request at once. Ends after a bounded number of rounds.
+pub fn drive(
+    rule: &Rule,
+    trigger: &Trigger,
+    facts: &mut Facts,
+    mut answer: impl FnMut(&Fetch) -> Answer,
+) -> Result<Evaluation, RuleError> {
+    for _ in 0..facts.limits.rounds {
+        match evaluate(rule, trigger, facts)? {
+            Evaluation::Needs(needs) => {
+                for fetch in needs {
+                    let found = answer(&fetch);
+                    facts.insert(fetch, found);
+                }
+            }
+            evaluation => return Ok(evaluation),
+        }
+    }
+    let cause = Cause::Budget { what: "rounds of look-ups", limit: facts.limits.rounds };
+    Err(rule.error(rule.field.clone(), cause))
+}
+
+/// Tests conditions: nothing if they hold, else why they do not.
+pub(super) fn hold(
+    conditions: &Conditions<Template>,
+    scope: &dyn Scope,
+    runtime: &Runtime,
+) -> Result<Option<String>, Cause> {
+    let verdict = conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
+    if verdict.holds {
+        return Ok(None);
+    }
+    let failure = verdict.failure.map(|failure| failure.to_string()).unwrap_or_default();
+    Ok(Some(match verdict.message.as_str() {
+        "" => failure,
+        message => format!("{message} ({failure})"),
+    }))
+}
+
+fn session<'s>(rule: &'s Rule, facts: &'s Facts) -> Session<'s> {
+    let home = rule.policy.namespace.as_deref().unwrap_or("default");
+    Session::new(Gate::new(&rule.reach, &facts.outbound), facts, home)
+}
+
+struct Work<'w> {
+    rule: &'w Rule,
+    trigger: &'w Trigger,
+    session: Session<'w>,
+    runtime: Runtime,
+}
+
+enum Verdict {
+    Holds,
+    Fails { because: String },
+    Waits,
+}
+
+impl Work<'_> {
+    fn preconditions(&self, request: &Value) -> Result<Verdict, RuleError> {
+        let base = Base::new(self.trigger, request);
+        let scope = Frame::of_rule(&self.session, &base, &self.rule.context);
+        match hold(&self.rule.preconditions, &scope, &self.runtime) {
+            Ok(None) => Ok(Verdict::Holds),
+            Ok(Some(because)) => Ok(Verdict::Fails { because: format!("preconditions: {because}") }),
+            Err(cause) if self.session.waits_for(&cause) => Ok(Verdict::Waits),
+            Err(cause) => Err(self.rule.error(self.rule.field.field("preconditions"), cause)),
+        }
+    }
+
+    fn expand(&self, request: &Value) -> Option<Plan> {
+        let base = Base::new(self.trigger, request);
+        let scope = Frame::of_rule(&self.session, &base, &self.rule.context);
+        let object = &request["object"];
+        let gvk = Gvk::of(object);
+        let cause = labels::Cause {
+            policy: &self.rule.policy,
+            rule: &self.rule.name,
+            trigger: &gvk,
+            trigger_namespace: text_at(object, &["metadata", "namespace"]),
+            trigger_uid: text_at(object, &["metadata", "uid"]),
+        };
+        Expansion::new(self.rule, cause, &self.session, &self.runtime).run(&scope)
+    }
+}
+
+impl Rule {
+    pub(super) fn error(&self, field: FieldPath, cause: Cause) -> RuleError {
+        RuleError { policy: self.policy.clone(), rule: self.name.clone(), field, cause }
+    }
+}

@@ -1,0 +1,88 @@
+//! What is known when a rule is evaluated: answers to earlier requests, the time, chance. Absence is a fact too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ::core::net::IpAddr;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::core::expr::Runtime;
+use crate::core::limits::Limits;
+
+use super::fetch::Fetch;
+use super::gate::Outbound;
+
+/// Everything an evaluation may know besides rule and trigger.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The time that `time_now()` tells.
+    pub now: Timestamp,
+    /// The seed of `random()`: the same seed gives the same texts.
+    pub seed: u64,
+    pub limits: Limits,
+    /// Hosts that policies may call.
+    pub outbound: Outbound,
+    /// Values given by name, in place of what would be fetched; a values file fills them. `variable` entries are computed
+    /// all the same.
+    pub given: Map<String, Value>,
+    answers: BTreeMap<Fetch, Answer>,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// An object, a list as JSON array, a response, or the addresses of a host as JSON array of text.
+    Found(Arc<Value>),
+    /// There is no such thing.
+    Absent,
+    /// The question could not be put or answered; trying again later may help.
+    Failed(String),
+}
+
+impl Facts {
+    pub fn new(now: Timestamp, seed: u64) -> Self {
+        Self {
+            now,
+            seed,
+            limits: Limits::default(),
+            outbound: Outbound::default(),
+            given: Map::new(),
+            answers: BTreeMap::new(),
+        }
+    }
+
+    pub fn insert(&mut self, fetch: Fetch, answer: Answer) {
+        self.answers.insert(fetch, answer);
+    }
+
+    pub fn answer(&self, fetch: &Fetch) -> Option<&Answer> {
+        self.answers.get(fetch)
+    }
+
+    /// The runtime of one evaluation, with the hosts that are known.
+    pub(super) fn runtime(&self) -> Runtime {
+        let runtime = Runtime::new(self.now, self.seed).with_limits(self.limits.expressions);
+        self.answers.iter().fold(runtime, |runtime, (fetch, answer)| match fetch {
+            Fetch::Host(name) => runtime.with_host(name.as_str(), addresses(answer)),
+            _ => runtime,
+        })
+    }
+}
+
+impl Answer {
+    pub fn found(value: Value) -> Self {
+        Self::Found(Arc::new(value))
+    }
+}
+
+fn addresses(answer: &Answer) -> Result<Vec<IpAddr>, String> {
+    match answer {
+        Answer::Found(found) => {
+            let texts = found.as_array().into_iter().flatten().filter_map(Value::as_str);
+            texts.map(|text| text.parse().map_err(|_| format!("`{text}` is no address"))).collect()
+        }
+        Answer::Absent => Err("no such host".to_owned()),
+        Answer::Failed(reason) => Err(reason.clone()),
+    }
+}

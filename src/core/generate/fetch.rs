@@ -1,0 +1,143 @@
+//! What an evaluation may ask for: typed requests, never paths or clients.
+//!
+//! The fields are private, so a request exists only if the [`Gate`](super::gate::Gate) has let it pass. Requests are
+//! comparable: they are the keys under which answers become facts.
+
+use std::fmt;
+
+use crate::core::resource::{Gvk, ObjectKey};
+
+use super::api_path::ApiPath;
+
+/// A fact that is missing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Fetch {
+    /// One object, by its key.
+    Object(ObjectFetch),
+    /// All objects of a kind in a namespace that carry some labels.
+    List(ListFetch),
+    /// A raw call of the API server.
+    Call(ApiFetch),
+    /// A call of a service outside the API server.
+    Service(ServiceFetch),
+    /// Manifest and configuration of an image.
+    Image(ImageFetch),
+    /// The data of a global context entry, or of one of its projections.
+    Global(String),
+    /// The addresses of a host name.
+    Host(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectFetch(pub(super) ObjectKey);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListFetch {
+    pub(super) gvk: Gvk,
+    pub(super) namespace: Option<String>,
+    /// In the query form that the API server takes; empty for all.
+    pub(super) selector: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApiFetch {
+    pub(super) path: ApiPath,
+    /// The JSON body of a POST; a GET has none.
+    pub(super) body: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceFetch {
+    pub(super) url: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) ca_bundle: Option<String>,
+    pub(super) body: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ImageFetch(pub(super) String);
+
+impl ObjectFetch {
+    pub fn key(&self) -> &ObjectKey {
+        &self.0
+    }
+}
+
+impl ListFetch {
+    pub fn gvk(&self) -> &Gvk {
+        &self.gvk
+    }
+
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The `labelSelector` parameter; empty for all objects.
+    pub fn selector(&self) -> &str {
+        &self.selector
+    }
+}
+
+impl ApiFetch {
+    pub fn path(&self) -> &ApiPath {
+        &self.path
+    }
+
+    /// The body of a POST; `None` means GET.
+    pub fn body(&self) -> Option<&str> {
+        self.body.as_deref()
+    }
+}
+
+impl ServiceFetch {
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
+    /// PEM roots that replace those of the system.
+    pub fn ca_bundle(&self) -> Option<&str> {
+        self.ca_bundle.as_deref()
+    }
+
+    /// The body of a POST; `None` means GET.
+    pub fn body(&self) -> Option<&str> {
+        self.body.as_deref()
+    }
+}
+
+impl ImageFetch {
+    pub fn reference(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(object) => object.0.fmt(f),
+            Self::List(list) => {
+                write!(f, "list of {}", list.gvk)?;
+                if let Some(namespace) = &list.namespace {
+                    write!(f, " in namespace {namespace}")?;
+                }
+                if !list.selector.is_empty() {
+                    write!(f, " with labels {}", list.selector)?;
+                }
+                Ok(())
+            }
+            Self::Call(call) => {
+                let verb = if call.body.is_some() { "POST" } else { "GET" };
+                write!(f, "{verb} {}", call.path)
+            }
+            Self::Service(service) => write!(f, "service {}", service.url),
+            Self::Image(image) => write!(f, "image {}", image.0),
+            Self::Global(name) => write!(f, "global context entry {name}"),
+            Self::Host(name) => write!(f, "addresses of host {name}"),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The gate: every look-up and every target of a rule passes here, and only here.
+//!
+//! The reach of the policy is an argument of the constructor, so no caller can forget it. A namespaced Policy cannot leave its
+//! namespace, neither reading nor writing; a path that does not parse is refused; calls that leave the cluster are refused
+//! unless an operator has named the host; a POST may only ask a question.
+
+use std::collections::BTreeSet;
+
+use crate::core::resource::{Gvk, ObjectKey};
+use crate::core::scalar::wildcard;
+
+use super::api_path::{ApiPath, PathError};
+use super::fetch::{ApiFetch, Fetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
+
+/// How far a policy reaches.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// A ClusterPolicy.
+    Cluster,
+    /// A Policy: this namespace and nothing else.
+    Namespace(String),
+}
+
+/// Hosts outside the API server that policies may call: none unless named, `*` and `?` as wildcards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outbound(BTreeSet<String>);
+
+/// Builds requests for one policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate<'g> {
+    reach: &'g Reach,
+    outbound: &'g Outbound,
+}
+
+/// Why something does not pass.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    #[error("{what} is outside namespace {namespace}, which a Policy of that namespace cannot leave")]
+    OutOfReach { what: String, namespace: String },
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error("a POST to `{path}` could change the cluster; only access and token reviews may be posted")]
+    Post { path: String },
+    #[error("calls of `{host}` are switched off; an operator has to name the host in the outbound list")]
+    Outbound { host: String },
+    #[error("`{url}` is no http or https address")]
+    Url { url: String },
+}
+
+impl Outbound {
+    pub fn new(hosts: impl IntoIterator<Item = String>) -> Self {
+        Self(hosts.into_iter().collect())
+    }
+
+    fn permits(&self, host: &str) -> bool {
+        self.0.iter().any(|pattern| wildcard::matches(pattern, host))
+    }
+}
+
+impl<'g> Gate<'g> {
+    pub fn new(reach: &'g Reach, outbound: &'g Outbound) -> Self {
+        Self { reach, outbound }
+    }
+
+    /// Reads one object.
+    pub fn object(&self, gvk: Gvk, namespace: &str, name: &str) -> Result<Fetch, Refusal> {
+        let key = key(gvk, namespace, name);
+        self.stay(key.namespace.as_deref(), || key.to_string())?;
+        Ok(Fetch::Object(ObjectFetch(key)))
+    }
+
+    /// Reads the labels of the namespace that a trigger lives in. The Namespace object is cluster-scoped, but a policy
+    /// may know its own.
+    pub fn namespace(&self, name: &str) -> Result<Fetch, Refusal> {
+        let key = key(Gvk::new("v1", "Namespace"), "", name);
+        self.stay(Some(name), || key.to_string())?;
+        Ok(Fetch::Object(ObjectFetch(key)))
+    }
+
+    /// Lists objects by label.
+    pub fn list(&self, gvk: Gvk, namespace: &str, selector: String) -> Result<Fetch, Refusal> {
+        let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+        self.stay(namespace.as_deref(), || format!("list of {gvk}"))?;
+        Ok(Fetch::List(ListFetch { gvk, namespace, selector }))
+    }
+
+    /// Calls the API server.
+    pub fn call(&self, path: &str, body: Option<String>) -> Result<Fetch, Refusal> {
+        let path = ApiPath::parse(path)?;
+        self.stay(path.namespace(), || path.to_string())?;
+        if body.is_some() && !is_review(&path) {
+            return Err(Refusal::Post { path: path.to_string() });
+        }
+        Ok(Fetch::Call(ApiFetch { path, body }))
+    }
+
+    /// Calls a service. The caller sends no credentials of its own.
+    pub fn service(
+        &self,
+        url: &str,
+        headers: Vec<(String, String)>,
+        ca_bundle: Option<String>,
+        body: Option<String>,
+    ) -> Result<Fetch, Refusal> {
+        self.stay(None, || format!("service {url}"))?;
+        let host = host_of(url).ok_or_else(|| Refusal::Url { url: url.to_owned() })?;
+        self.leave(host)?;
+        Ok(Fetch::Service(ServiceFetch { url: url.to_owned(), headers, ca_bundle, body }))
+    }
+
+    /// Reads manifest and configuration of an image from its registry.
+    pub fn image(&self, registry: &str, reference: &str) -> Result<Fetch, Refusal> {
+        self.leave(registry.split(':').next().unwrap_or(registry))?;
+        Ok(Fetch::Image(ImageFetch(reference.to_owned())))
+    }
+
+    /// Lets a finished target pass, judged by what will be written.
+    pub fn target(&self, target: &ObjectKey) -> Result<(), Refusal> {
+        self.stay(target.namespace.as_deref(), || target.to_string())
+    }
+
+    fn stay(&self, namespace: Option<&str>, what: impl FnOnce() -> String) -> Result<(), Refusal> {
+        match self.reach {
+            Reach::Cluster => Ok(()),
+            Reach::Namespace(own) if namespace == Some(own) => Ok(()),
+            Reach::Namespace(own) => Err(Refusal::OutOfReach { what: what(), namespace: own.clone() }),
+        }
+    }
+
+    fn leave(&self, host: &str) -> Result<(), Refusal> {
+        if self.outbound.permits(host) { Ok(()) } else { Err(Refusal::Outbound { host: host.to_owned() }) }
+    }
+}
+
+fn key(gvk: Gvk, namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey { gvk, namespace: (!namespace.is_empty()).then(|| namespace.to_owned()), name: name.to_owned() }
+}
+
+/// Reviews are posted to ask, and store nothing.
+fn is_review(path: &ApiPath) -> bool {
+    match path {
+        ApiPath::Resource(path) => {
+            matches!(path.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
+                && path.resource.ends_with("reviews")
+                && path.name.is_none()
+        }
+        ApiPath::Discovery(_) => false,
+    }
+}
+
+fn host_of(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    // A user part or a backslash is how one host is made to look like another.
+    if authority.is_empty() || authority.contains(['@', '\\', ' ']) {
+        return None;
+    }
+    match authority.strip_prefix('[') {
+        Some(literal) => literal.split_once(']').map(|(host, _)| host),
+        None => authority.split(':').next(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret() -> Gvk {
+        Gvk::new("v1", "Secret")
+    }
+
+    #[test]
+    fn a_namespaced_policy_stays_at_home() {
+        let (reach, outbound) = (Reach::Namespace("a".into()), Outbound::new(["*".to_owned()]));
+        let gate = Gate::new(&reach, &outbound);
+        assert!(gate.object(secret(), "a", "s").is_ok());
+        assert!(gate.namespace("a").is_ok());
+        assert!(gate.list(secret(), "a", String::new()).is_ok());
+        assert!(gate.call("/api/v1/namespaces/a/pods", None).is_ok());
+        assert!(gate.call("/api/v1/namespaces/a", None).is_ok());
+        for refused in [
+            gate.object(secret(), "b", "s"),
+            gate.object(Gvk::new("v1", "Node"), "", "n"),
+            gate.namespace("b"),
+            gate.list(secret(), "", String::new()),
+            gate.call("/api/v1/namespaces/b/pods", None),
+            gate.call("/api/v1/namespaces", None),
+            gate.call("/version", None),
+            gate.service("https://a.example", Vec::new(), None, None),
+        ] {
+            assert!(matches!(refused, Err(Refusal::OutOfReach { .. })), "{refused:?}");
+        }
+        let elsewhere = ObjectKey { gvk: secret(), namespace: Some("b".into()), name: "s".into() };
+        assert!(gate.target(&elsewhere).is_err());
+        assert!(gate.target(&ObjectKey { namespace: None, ..elsewhere }).is_err());
+    }
+
+    #[test]
+    fn a_post_only_asks() {
+        let outbound = Outbound::default();
+        let gate = Gate::new(&Reach::Cluster, &outbound);
+        let body = Some("{}".to_owned());
+        assert!(gate.call("/apis/authorization.k8s.io/v1/subjectaccessreviews", body.clone()).is_ok());
+        let refused = gate.call("/api/v1/namespaces/a/secrets", body);
+        assert!(matches!(refused, Err(Refusal::Post { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn the_way_out_is_shut_unless_named() {
+        let outbound = Outbound::new(["*.svc".to_owned(), "::1".to_owned()]);
+        let gate = Gate::new(&Reach::Cluster, &outbound);
+        let call = |url: &str| gate.service(url, Vec::new(), None, None);
+        assert!(call("http://sample.default.svc/labels").is_ok());
+        assert!(call("https://[::1]:8443/x").is_ok());
+        assert!(matches!(call("https://example.com"), Err(Refusal::Outbound { .. })));
+        for url in ["ftp://a.svc", "https://a.svc@example.com/", "https://", "a.svc", "https://x.svc\\@example.com"] {
+            assert!(matches!(call(url), Err(Refusal::Url { .. })), "{url}");
+        }
+        assert!(matches!(gate.image("docker.io", "docker.io/nginx"), Err(Refusal::Outbound { .. })));
+    }
+}

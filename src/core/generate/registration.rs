@@ -1,0 +1,166 @@
+//! Which requests the API server has to send to the webhook: policies × the kinds of the cluster → webhook entries.
+//!
+//! A rule that the watch can serve costs ordinary writes nothing: its entry is asked on dry runs only, for the preview. A rule
+//! that needs what only admission knows is asked always. Entries name no kind that no rule is about, and are sorted, so that
+//! the same policies give the same configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::core::catalog::{ApiResource, Catalog};
+use crate::core::kinds::Scope;
+use crate::core::matching::{Block, Filter, Operation, Operations, RuleMatch};
+
+use super::error::PolicyKey;
+use super::rule::{Policy, Rule};
+use super::way::Way;
+
+/// One webhook entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    pub purpose: Purpose,
+    /// Set for a policy that has conditions of its own.
+    pub policy: Option<PolicyKey>,
+    pub rules: Vec<HookRule>,
+    /// Name and CEL expression.
+    pub match_conditions: Vec<(String, String)>,
+    pub timeout_seconds: u8,
+}
+
+/// What an entry is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Every request: it may carry facts that a rule needs.
+    Intake,
+    /// Dry runs: the answer says what would be generated.
+    Preview,
+}
+
+/// Resources with the same group, version, scope and operations.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HookRule {
+    pub group: String,
+    pub version: String,
+    pub scope: HookScope,
+    pub operations: Vec<Operation>,
+    /// Plural names, with their subresource.
+    pub resources: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookScope {
+    Namespaced,
+    All,
+}
+
+/// How long an API server waits if no policy says otherwise: fail-open entries must not hold anybody up.
+const TIMEOUT_SECONDS: u8 = 5;
+/// The condition of preview entries.
+pub const DRY_RUN: (&str, &str) = ("dry-run", "has(request.dryRun) && request.dryRun");
+
+/// The entries for these policies, sorted: those for everybody first, then those of single policies by name.
+pub fn hooks<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, catalog: &Catalog) -> Vec<Hook> {
+    type Key = (Option<PolicyKey>, Purpose);
+    let mut wanted: BTreeMap<Key, Wanted> = BTreeMap::new();
+    for policy in policies {
+        let own = (!policy.webhook.match_conditions.is_empty()).then(|| policy.key.clone());
+        for rule in &policy.rules {
+            let purpose = Purpose::of(rule);
+            let entry = wanted.entry((own.clone(), purpose)).or_default();
+            entry.add(rule, purpose, catalog);
+            entry.timeout = entry.timeout.max(policy.webhook.timeout_seconds);
+            if own.is_some() {
+                entry.conditions.clone_from(&policy.webhook.match_conditions);
+            }
+        }
+    }
+    let hooks = wanted.into_iter().map(|((policy, purpose), wanted)| wanted.hook(policy, purpose));
+    hooks.filter(|hook| !hook.rules.is_empty()).collect()
+}
+
+#[derive(Default)]
+struct Wanted {
+    operations: BTreeMap<(String, String, HookScope, String), Operations>,
+    conditions: Vec<(String, String)>,
+    timeout: Option<u8>,
+}
+
+impl Wanted {
+    fn add(&mut self, rule: &Rule, purpose: Purpose, catalog: &Catalog) {
+        for filter in rule.matching.matching.filters() {
+            for selector in &filter.kinds {
+                for resource in catalog.select(selector) {
+                    let operations = asked(filter, &rule.matching, resource, purpose);
+                    if operations.is_empty() {
+                        continue;
+                    }
+                    let scope = match resource.scope {
+                        Scope::Namespaced => HookScope::Namespaced,
+                        Scope::Cluster => HookScope::All,
+                    };
+                    let key = (resource.group.clone(), resource.version.clone(), scope, resource.path());
+                    let known = self.operations.entry(key).or_default();
+                    operations.iter().for_each(|operation| known.insert(operation));
+                }
+            }
+        }
+    }
+
+    fn hook(self, policy: Option<PolicyKey>, purpose: Purpose) -> Hook {
+        let mut grouped: BTreeMap<(String, String, HookScope, Vec<Operation>), BTreeSet<String>> = BTreeMap::new();
+        for ((group, version, scope, path), operations) in self.operations {
+            grouped.entry((group, version, scope, operations.iter().collect())).or_default().insert(path);
+        }
+        let rules = grouped.into_iter().map(|((group, version, scope, operations), resources)| HookRule {
+            group,
+            version,
+            scope,
+            operations,
+            resources: resources.into_iter().collect(),
+        });
+        let mut match_conditions = self.conditions;
+        if purpose == Purpose::Preview {
+            match_conditions.insert(0, (DRY_RUN.0.to_owned(), DRY_RUN.1.to_owned()));
+        }
+        Hook {
+            purpose,
+            policy,
+            rules: rules.collect(),
+            match_conditions,
+            timeout_seconds: self.timeout.unwrap_or(TIMEOUT_SECONDS),
+        }
+    }
+}
+
+impl Purpose {
+    fn of(rule: &Rule) -> Self {
+        match rule.way() {
+            Way::Admission => Self::Intake,
+            Way::Watch => Self::Preview,
+        }
+    }
+}
+
+/// The operations on a resource that a filter can accept, less those that an exclude takes away entirely.
+fn asked(filter: &Filter, rule: &RuleMatch, resource: &ApiResource, purpose: Purpose) -> Operations {
+    let listed = |operation: &Operation| filter.operations.is_empty() || filter.operations.contains(*operation);
+    // A connection cannot be tried without being made.
+    let possible = |operation: &Operation| purpose == Purpose::Intake || *operation != Operation::Connect;
+    let excluded = |operation: &Operation| match &rule.exclude {
+        Some(Block::Any(filters)) => filters.iter().any(|filter| takes_away(filter, resource, *operation)),
+        _ => false,
+    };
+    Operation::ALL
+        .into_iter()
+        .filter(|operation| listed(operation) && possible(operation) && !excluded(operation))
+        .collect()
+}
+
+/// Whether an exclude filter asks for nothing but kinds and operations, and these are among them.
+fn takes_away(filter: &Filter, resource: &ApiResource, operation: Operation) -> bool {
+    let bare = Filter { kinds: filter.kinds.clone(), operations: filter.operations, ..Filter::default() };
+    *filter == bare
+        && (!filter.kinds.is_empty() || !filter.operations.is_empty())
+        && (filter.operations.is_empty() || filter.operations.contains(operation))
+        && (filter.kinds.is_empty() || filter.kinds.iter().any(|kind| kind.matches(&resource.as_resource())))
+}

@@ -1,0 +1,315 @@
+//! UpdateRequests: work that is stored in the cluster because a rule asks for what only one replica has seen.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::core::matching::Operation;
+use crate::core::resource::{Gvk, text_at};
+
+use super::downstream::TriggerRef;
+use super::error::PolicyKey;
+use super::labels;
+
+/// Marks the requests that Writ writes itself. They are removed when they are done or have failed for good; the requests of
+/// others stay, so that their authors see what came of them.
+pub const INTAKE: &str = "writ.dev/intake";
+
+/// One piece of stored work: some rules of one policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdateRequest {
+    pub policy: PolicyKey,
+    pub entries: Vec<Entry>,
+    /// The request that caused it; absent for work that no request caused.
+    pub admission: Option<Admission>,
+    /// Written by Writ's own intake.
+    pub ours: bool,
+    pub state: State,
+    pub retries: u64,
+}
+
+/// One rule and one trigger.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub rule: String,
+    pub trigger: TriggerRef,
+    /// Downstream is to be removed.
+    pub delete: bool,
+}
+
+/// An admission request with the roles of its author.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admission {
+    pub request: Map<String, Value>,
+    pub roles: BTreeSet<String>,
+    pub cluster_roles: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Also what a request without status is.
+    #[default]
+    Pending,
+    Completed,
+    Failed,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+impl Admission {
+    pub fn operation(&self) -> Option<Operation> {
+        Operation::parse(
+            self.request
+                .get("operation")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+        )
+    }
+
+    /// Group, version and plural name of the resource, and the subresource.
+    pub fn resource(&self) -> (&str, &str, &str, &str) {
+        let part = |name: &str| {
+            self.request
+                .get("resource")
+                .map(|resource| text_at(resource, &[name]))
+                .unwrap_or_default()
+        };
+        let subresource = self
+            .request
+            .get("subResource")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        (part("group"), part("version"), part("resource"), subresource)
+    }
+
+    /// The object as it was sent.
+    pub fn object(&self) -> Option<&Value> {
+        self.request.get("object").filter(|object| object.is_object())
+    }
+
+    /// The object as it was before.
+    pub fn old_object(&self) -> Option<&Value> {
+        self.request.get("oldObject").filter(|object| object.is_object())
+    }
+
+    /// Whether the request leaves the object as it is, so that waiting for a change would be in vain.
+    pub fn changes_nothing(&self) -> bool {
+        let plain = |object: Option<&Value>| {
+            let mut object = object.cloned().unwrap_or_default();
+            if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+                metadata.remove("managedFields");
+            }
+            object
+        };
+        plain(self.object()) == plain(self.old_object())
+    }
+}
+
+impl UpdateRequest {
+    /// Reads an object of kind UpdateRequest; nothing if it is not about generate rules.
+    pub fn read(object: &Value) -> Option<Self> {
+        let spec = object.get("spec")?;
+        if text_at(spec, &["requestType"]) != "generate" {
+            return None;
+        }
+        let policy = match text_at(spec, &["policy"]).split_once('/') {
+            Some((namespace, name)) => PolicyKey {
+                namespace: Some(namespace.to_owned()),
+                name: name.to_owned(),
+            },
+            None => PolicyKey {
+                namespace: None,
+                name: text_at(spec, &["policy"]).to_owned(),
+            },
+        };
+        let mut entries: Vec<Entry> = spec["ruleContext"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(read_entry)
+            .collect();
+        // The form of older releases: one rule and one trigger beside the policy.
+        if entries.is_empty() && !text_at(spec, &["rule"]).is_empty() {
+            let legacy = json!({"rule": spec["rule"], "trigger": spec["resource"], "deleteDownstream": spec["deleteDownstream"]});
+            entries.push(read_entry(&legacy));
+        }
+        let set = |value: &Value| -> BTreeSet<String> {
+            value
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        };
+        let info = &spec["context"]["userInfo"];
+        let request = spec
+            .pointer("/context/admissionRequestInfo/admissionRequest")
+            .and_then(Value::as_object);
+        let admission = request.filter(|request| !request.is_empty()).map(|request| Admission {
+            request: request.clone(),
+            roles: set(&info["roles"]),
+            cluster_roles: set(&info["clusterRoles"]),
+        });
+        let state = match text_at(object, &["status", "state"]) {
+            "Completed" => State::Completed,
+            "Failed" => State::Failed,
+            _ => State::Pending,
+        };
+        let ours = object
+            .pointer("/metadata/labels")
+            .is_some_and(|labels| labels.get(INTAKE).is_some());
+        let retries = object
+            .pointer("/status/retryCount")
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
+        Some(Self {
+            policy,
+            entries,
+            admission,
+            ours,
+            state,
+            retries,
+        })
+    }
+
+    /// The object to create in the namespace of the install.
+    pub fn write(&self, namespace: &str) -> Value {
+        let entries = self.entries.iter().map(|entry| {
+            let TriggerRef {
+                uid,
+                gvk,
+                namespace,
+                name,
+            } = &entry.trigger;
+            json!({
+                "rule": entry.rule,
+                "trigger": {
+                    "apiVersion": gvk.api_version(), "kind": gvk.kind, "namespace": namespace, "name": name, "uid": uid,
+                },
+                "deleteDownstream": entry.delete,
+            })
+        });
+        let context = self.admission.as_ref().map_or_else(
+            || json!({}),
+            |admission| {
+                let user = admission.request.get("userInfo").cloned().unwrap_or_else(|| json!({}));
+                json!({
+                    "userInfo": {"roles": admission.roles, "clusterRoles": admission.cluster_roles, "userInfo": user},
+                    "admissionRequestInfo": {
+                        "admissionRequest": admission.request,
+                        "operation": admission.request.get("operation").cloned().unwrap_or_default(),
+                    },
+                })
+            },
+        );
+        let mut labels = json!({labels::POLICY_NAME: self.policy.name});
+        if self.ours {
+            labels[INTAKE] = Value::from("");
+        }
+        json!({
+            "apiVersion": "kyverno.io/v2",
+            "kind": "UpdateRequest",
+            "metadata": {"generateName": "ur-", "namespace": namespace, "labels": labels},
+            "spec": {
+                "requestType": "generate",
+                "policy": self.policy.to_string(),
+                "ruleContext": entries.collect::<Vec<_>>(),
+                "context": context,
+                "deleteDownstream": false,
+                "rule": "",
+                "resource": {},
+            },
+        })
+    }
+}
+
+fn read_entry(entry: &Value) -> Entry {
+    let trigger = &entry["trigger"];
+    let namespace = text_at(trigger, &["namespace"]);
+    Entry {
+        rule: text_at(entry, &["rule"]).to_owned(),
+        trigger: TriggerRef {
+            uid: text_at(trigger, &["uid"]).to_owned(),
+            gvk: Gvk::new(text_at(trigger, &["apiVersion"]), text_at(trigger, &["kind"])),
+            namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+            name: text_at(trigger, &["name"]).to_owned(),
+        },
+        delete: entry["deleteDownstream"] == true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_back() {
+        let trigger = TriggerRef {
+            uid: "u".into(),
+            gvk: Gvk::new("apps/v1", "Deployment"),
+            namespace: Some("a".into()),
+            name: "web".into(),
+        };
+        let request =
+            json!({"operation": "DELETE", "userInfo": {"username": "jane"}, "oldObject": {"kind": "Deployment"}});
+        let admission = Admission {
+            request: request.as_object().cloned().expect("an object"),
+            roles: BTreeSet::from(["a:r".to_owned()]),
+            cluster_roles: BTreeSet::new(),
+        };
+        let written = UpdateRequest {
+            policy: PolicyKey {
+                namespace: Some("a".into()),
+                name: "p".into(),
+            },
+            entries: vec![Entry {
+                rule: "r".into(),
+                trigger,
+                delete: true,
+            }],
+            admission: Some(admission),
+            ours: true,
+            state: State::Pending,
+            retries: 0,
+        };
+        let object = written.write("writ-system");
+        assert_eq!(object["spec"]["policy"], json!("a/p"));
+        assert_eq!(UpdateRequest::read(&object), Some(written));
+    }
+
+    #[test]
+    fn requests_of_others_may_say_less() {
+        let object = json!({"spec": {
+            "requestType": "generate", "policy": "p",
+            "ruleContext": [{"rule": "r", "trigger": {"apiVersion": "v1", "kind": "Namespace", "name": "n"}}],
+        }});
+        let read = UpdateRequest::read(&object).expect("about generate");
+        assert!(!read.ours && !read.entries[0].delete && read.admission.is_none());
+        assert_eq!(read.state, State::Pending);
+        assert_eq!(UpdateRequest::read(&json!({"spec": {"requestType": "mutate"}})), None);
+    }
+
+    #[test]
+    fn an_update_of_bookkeeping_changes_nothing() {
+        let admission = |object: Value, old: Value| Admission {
+            request: json!({"object": object, "oldObject": old})
+                .as_object()
+                .cloned()
+                .expect("an object"),
+            roles: BTreeSet::new(),
+            cluster_roles: BTreeSet::new(),
+        };
+        let object = |fields: u8, data: u8| json!({"metadata": {"managedFields": [fields]}, "data": data});
+        assert!(admission(object(1, 1), object(2, 1)).changes_nothing());
+        assert!(!admission(object(1, 1), object(1, 2)).changes_nothing());
+    }
+}

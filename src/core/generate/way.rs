@@ -1,0 +1,30 @@
+//! How a rule gets to know of its triggers.
+
+use crate::core::matching::Block;
+
+use super::rule::Rule;
+
+/// The two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The stored object says all that the rule asks for: a watch is enough.
+    Watch,
+    /// The rule asks for what only admission knows: operation, requester, old object, the payload of a subresource.
+    Admission,
+}
+
+impl Rule {
+    pub fn way(&self) -> Way {
+        let asks_admission = |block: &Block| {
+            block.asks_requester()
+                || block.filters().iter().any(|filter| !filter.operations.is_empty())
+                || block.kinds().any(|kind| !kind.subresource.is_empty())
+        };
+        let blocks = [Some(&self.matching.matching), self.matching.exclude.as_ref()];
+        if self.reads_admission || blocks.into_iter().flatten().any(asks_admission) {
+            Way::Admission
+        } else {
+            Way::Watch
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The policies that are there, each compiled once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Snapshot;
+use crate::compile::generate as compile;
+use crate::core::generate::progress::{seconds, version_of};
+use crate::core::generate::{Policy, PolicyKey};
+use crate::core::kinds::Scope;
+use crate::core::problem::Problem;
+use crate::core::resource::{Gvk, text_at};
+
+/// Answers where a kind lives, if that is known.
+type Scopes<'s> = &'s dyn Fn(&Gvk) -> Option<Scope>;
+
+/// The state.
+#[derive(Debug, Default)]
+pub struct Index {
+    policies: BTreeMap<PolicyKey, Arc<Indexed>>,
+}
+
+/// One policy: what was written, and what became of it.
+#[derive(Clone, Debug)]
+pub struct Indexed {
+    pub key: PolicyKey,
+    pub uid: String,
+    /// The resource version at which its content was first seen.
+    pub version: u64,
+    /// Seconds since 1970.
+    pub created: i64,
+    pub document: Arc<Value>,
+    /// Absent if there are problems: then nothing of it runs.
+    pub policy: Option<Arc<Policy>>,
+    pub problems: Vec<Problem>,
+}
+
+/// What an `apply` did.
+#[derive(Clone, Debug)]
+pub struct Transition {
+    pub old: Option<Arc<Indexed>>,
+    pub new: Arc<Indexed>,
+    /// Whether the content is other than before; if not, only bookkeeping or status changed.
+    pub changed: bool,
+}
+
+impl Index {
+    /// Takes a policy as it is stored.
+    pub fn apply(&mut self, mut document: Value, kinds: Scopes<'_>) -> Transition {
+        if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        let key = key_of(&document);
+        let old = self.policies.get(&key).cloned();
+        let changed = old.as_ref().is_none_or(|old| is_other(&old.document, &document));
+        let new = Arc::new(match &old {
+            Some(old) if !changed => Indexed {
+                document: Arc::new(document),
+                ..Indexed::clone(old)
+            },
+            _ => Indexed::compile(key.clone(), document, kinds),
+        });
+        self.policies.insert(key, new.clone());
+        Transition { old, new, changed }
+    }
+
+    pub fn delete(&mut self, key: &PolicyKey) -> Option<Arc<Indexed>> {
+        self.policies.remove(key)
+    }
+
+    /// Keeps the named policies of one sort (with or without namespace), and gives the others.
+    pub fn retain(&mut self, namespaced: bool, present: &BTreeSet<PolicyKey>) -> Vec<Arc<Indexed>> {
+        let gone = |key: &PolicyKey| key.namespace.is_some() == namespaced && !present.contains(key);
+        let keys: Vec<PolicyKey> = self.policies.keys().filter(|key| gone(key)).cloned().collect();
+        keys.iter().filter_map(|key| self.policies.remove(key)).collect()
+    }
+
+    /// Compiles everything anew: other kinds are known now.
+    pub fn recompile(&mut self, kinds: Scopes<'_>) {
+        for indexed in self.policies.values_mut() {
+            let version = indexed.version;
+            let mut anew = Indexed::compile(indexed.key.clone(), Value::clone(&indexed.document), kinds);
+            anew.version = version;
+            *indexed = Arc::new(anew);
+        }
+    }
+
+    pub fn get(&self, key: &PolicyKey) -> Option<&Arc<Indexed>> {
+        self.policies.get(key)
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::new(Snapshot::new(self.policies.clone()))
+    }
+}
+
+impl Indexed {
+    fn compile(key: PolicyKey, document: Value, kinds: Scopes<'_>) -> Self {
+        let (policy, findings) = compile::policy_among(&document, kinds);
+        Self {
+            key,
+            uid: text_at(&document, &["metadata", "uid"]).to_owned(),
+            version: version_of(&document),
+            created: seconds(text_at(&document, &["metadata", "creationTimestamp"])),
+            policy: policy.map(Arc::new),
+            problems: findings.errors,
+            document: Arc::new(document),
+        }
+    }
+}
+
+/// The key of a policy document.
+fn key_of(document: &Value) -> PolicyKey {
+    let namespace = text_at(document, &["metadata", "namespace"]);
+    PolicyKey {
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+        name: text_at(document, &["metadata", "name"]).to_owned(),
+    }
+}
+
+fn is_other(old: &Value, new: &Value) -> bool {
+    let part = |document: &Value, pointer: &str| document.pointer(pointer).cloned();
+    ["/spec", "/metadata/annotations", "/metadata/uid"]
+        .iter()
+        .any(|pointer| part(old, pointer) != part(new, pointer))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy(name: &str, target: &str, version: &str) -> Value {
+        json!({
+            "apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy",
+            "metadata": {"name": name, "uid": "u", "resourceVersion": version, "managedFields": [1]},
+            "spec": {"rules": [{
+                "name": "r",
+                "match": {"any": [{"resources": {"kinds": ["Namespace"]}}]},
+                "generate": {"apiVersion": "v1", "kind": "ConfigMap", "name": target, "namespace": "a", "data": {}},
+            }]},
+        })
+    }
+
+    fn apply(index: &mut Index, document: Value) -> Transition {
+        index.apply(document, &|_| None)
+    }
+
+    #[test]
+    fn status_is_no_change() {
+        let mut index = Index::default();
+        assert!(apply(&mut index, policy("p", "x", "1")).changed);
+        let mut again = policy("p", "x", "2");
+        again["status"] = json!({"conditions": []});
+        let transition = apply(&mut index, again);
+        assert!(!transition.changed);
+        assert_eq!(transition.new.version, 1, "the version of the content");
+        assert!(transition.new.document.get("status").is_some());
+        assert!(apply(&mut index, policy("p", "y", "3")).changed);
+    }
+
+    #[test]
+    fn a_bad_policy_is_set_aside() {
+        let mut index = Index::default();
+        let mut bad = policy("bad", "x", "1");
+        bad["spec"]["rules"][0]["generate"]["nonsense"] = json!(1);
+        let transition = apply(&mut index, bad);
+        assert!(transition.new.policy.is_none() && !transition.new.problems.is_empty());
+        apply(&mut index, policy("good", "x", "1"));
+        assert_eq!(index.snapshot().rules().count(), 1);
+    }
+
+    #[test]
+    fn a_new_list_says_what_is_gone() {
+        let mut index = Index::default();
+        apply(&mut index, policy("a", "x", "1"));
+        apply(&mut index, policy("b", "x", "1"));
+        let present = BTreeSet::from([PolicyKey {
+            namespace: None,
+            name: "a".into(),
+        }]);
+        assert_eq!(index.retain(true, &BTreeSet::new()).len(), 0, "the other sort");
+        let gone: Vec<_> = index
+            .retain(false, &present)
+            .iter()
+            .map(|gone| gone.key.to_string())
+            .collect();
+        assert_eq!(gone, ["b"]);
+    }
+}

@@ -1,0 +1,129 @@
+//! The webhook of a program that has a cluster: policies and resources, each with its own handler.
+
+use bytes::Bytes;
+use serde_json::Value;
+use tracing::field::Empty;
+use tracing::{Instrument, debug, info, info_span};
+
+use super::port::{Counter, Office};
+use super::review::{self, Request, Unreadable, Verdict};
+use super::routes::{self, Answer};
+use super::{policies, resources};
+use crate::core::generate::PolicyKey;
+use crate::core::resource::text_at;
+
+/// Judges generate policies. Existing webhook configurations call it by this name.
+pub const POLICIES: &str = "/policyvalidate";
+/// The intake. What follows a further `/policy/` names the policy that is meant.
+pub const RESOURCES: &str = "/validate/resources";
+/// Names of the intake in webhook configurations that others have written.
+const ALIASES: [&str; 2] = ["/validate/fail", "/validate/ignore"];
+
+/// Answers one request.
+pub async fn handle<P: Office + Counter>(port: &P, request: &hyper::Request<Bytes>) -> Answer {
+    match Destination::of(request.uri().path()) {
+        Destination::Elsewhere => routes::handle(request),
+        destination => match routes::refuse_misdirected(request) {
+            Some(refusal) => refusal,
+            None => match destination {
+                Destination::Policies => judge_policy(port, request.body()).await,
+                Destination::Resources(only) => take_in(port, only.as_ref(), request.body()).await,
+                Destination::Elsewhere => routes::handle(request),
+            },
+        },
+    }
+}
+
+/// Where a path leads.
+#[derive(Debug, PartialEq, Eq)]
+enum Destination {
+    Policies,
+    Resources(Option<PolicyKey>),
+    Elsewhere,
+}
+
+impl Destination {
+    fn of(path: &str) -> Self {
+        if path == POLICIES {
+            return Self::Policies;
+        }
+        let rest = [RESOURCES].iter().chain(&ALIASES).find_map(|prefix| path.strip_prefix(prefix));
+        match rest {
+            Some("") => Self::Resources(None),
+            Some(rest) => {
+                let named = rest.strip_prefix("/policy/").or_else(|| rest.strip_prefix("/finegrained/"));
+                match named.map(|named| named.split('/').collect::<Vec<_>>()).as_deref() {
+                    Some([name]) if !name.is_empty() => {
+                        Self::Resources(Some(PolicyKey { namespace: None, name: (*name).to_owned() }))
+                    }
+                    Some([namespace, name]) if !namespace.is_empty() && !name.is_empty() => Self::Resources(Some(PolicyKey {
+                        namespace: Some((*namespace).to_owned()),
+                        name: (*name).to_owned(),
+                    })),
+                    _ => Self::Elsewhere,
+                }
+            }
+            None => Self::Elsewhere,
+        }
+    }
+}
+
+async fn judge_policy<P: Office>(port: &P, body: &[u8]) -> Answer {
+    let request: Request<'_, Value> = match review::read(body) {
+        Ok(request) => request,
+        Err(unreadable) => return unread(unreadable),
+    };
+    let span = info_span!(
+        "admit", uid = &*request.uid, kind = &*request.kind.kind, ns = &*request.namespace, name = &*request.name,
+        allowed = Empty
+    );
+    let verdict = policies::judge(port, &request).instrument(span.clone()).await;
+    span.in_scope(|| log(&verdict));
+    routes::answer(&request.uid, &verdict)
+}
+
+async fn take_in<P: Counter>(port: &P, only: Option<&PolicyKey>, body: &[u8]) -> Answer {
+    let (uid, request) = match review::read_whole(body) {
+        Ok(read) => read,
+        Err(unreadable) => return unread(unreadable),
+    };
+    let root = Value::Object(request);
+    let span = info_span!(
+        "intake", uid, kind = text_at(&root, &["kind", "kind"]), ns = text_at(&root, &["namespace"]),
+        name = text_at(&root, &["name"]), operation = text_at(&root, &["operation"])
+    );
+    let Value::Object(request) = root else { return routes::answer(&uid, &Verdict::allow()) };
+    let verdict = resources::admit(port, only, request).instrument(span).await;
+    routes::answer(&uid, &verdict)
+}
+
+fn unread(unreadable: Unreadable) -> Answer {
+    routes::unreadable(unreadable)
+}
+
+fn log(verdict: &Verdict) {
+    match &verdict.status {
+        Some(status) => info!(reason = status.message, "Denied"),
+        None => debug!(warnings = verdict.warnings.len(), "Allowed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        let policy = |namespace: Option<&str>, name: &str| {
+            Destination::Resources(Some(PolicyKey { namespace: namespace.map(str::to_owned), name: name.to_owned() }))
+        };
+        assert_eq!(Destination::of("/policyvalidate"), Destination::Policies);
+        assert_eq!(Destination::of("/validate/resources"), Destination::Resources(None));
+        assert_eq!(Destination::of("/validate/fail"), Destination::Resources(None));
+        assert_eq!(Destination::of("/validate/resources/policy/a"), policy(None, "a"));
+        assert_eq!(Destination::of("/validate/ignore/finegrained/a/b"), policy(Some("a"), "b"));
+        for path in ["/validate", "/", "/validate/resources/", "/validate/resources/policy/", "/validate/resources/policy/a/b/c"] {
+            assert_eq!(Destination::of(path), Destination::Elsewhere, "{path}");
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Judges ClusterPolicies and Policies in a cluster: what `compile` finds, and then what only a cluster can answer.
+//!
+//! Kinds that nobody knew a moment ago are asked for again before a policy is refused for them. Rights are asked for each
+//! time and never remembered: a role that was granted a moment ago counts. A policy is answered only after the requests its
+//! rules wait for are on their way here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use serde_json::Value;
+use tokio::time::timeout;
+use tracing::warn;
+
+use super::port::{Accounts, Office, Trouble};
+use super::review::{Operation, Request, Status, Verdict};
+use super::validate::{invalid, tell};
+use crate::compile::Findings;
+use crate::compile::generate::{self, Change, Need, Part, Rights};
+use crate::core::access::{Access, Subject};
+use crate::core::catalog::Catalog;
+use crate::core::generate::Policy;
+use crate::core::matching::KindSelector;
+use crate::core::problem::{FieldPath, Problem, Reason};
+use crate::core::scalar::wildcard;
+
+/// Below the time-out of the webhook, so that the user gets a reason instead of a broken call.
+const LONGEST: Duration = Duration::from_secs(8);
+/// Questions under way at once.
+const CONCURRENT: usize = 16;
+
+/// The verdict on a policy.
+pub(super) async fn judge<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdict {
+    match timeout(LONGEST, consider(office, request)).await {
+        Ok(verdict) => verdict,
+        Err(_) => unavailable(format!("the API server did not answer within {} s", LONGEST.as_secs())),
+    }
+}
+
+async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdict {
+    match request.operation {
+        Operation::Create | Operation::Update => {}
+        _ => return Verdict::allow(),
+    }
+    let Some(object) = &request.object else {
+        return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
+    };
+    let deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    if deleted || !request.sub_resource.is_empty() || !generate::serves(object) {
+        return Verdict::allow();
+    }
+    let old = request.old_object.as_ref().filter(|old| old.is_object());
+    let mut case = Case::open(object, &office.catalog());
+    if case.is_doubtful() {
+        match office.refreshed().await {
+            Ok(catalog) => case = Case::open(object, &catalog),
+            Err(trouble) => warn!(error = trouble, "Kinds could not be asked for"),
+        }
+    }
+    let Case { policy, findings, rights, unknown } = case;
+    let Findings { errors, mut warnings, .. } = findings;
+    let Some(policy) = policy.filter(|_| errors.is_empty()) else {
+        return Verdict { warnings: tell(&warnings), ..Verdict::deny(invalid(request, &errors)) };
+    };
+    // Bookkeeping of others: labels, finalizers. Nothing is asked of anybody who changes nothing.
+    if old.is_some_and(|old| same_content(old, object)) {
+        return Verdict { warnings: tell(&warnings), ..Verdict::allow() };
+    }
+    let mut targets_changed = false;
+    match old.map(|old| generate::compare(old, object)) {
+        None | Some(Change::Free) => {}
+        Some(Change::Refused(problems)) => return Verdict::deny(invalid(request, &problems)),
+        Some(Change::TargetsChanged { warning }) => {
+            targets_changed = true;
+            warnings.insert(0, Problem::new(&FieldPath::root(), Reason::Suspicious, warning));
+        }
+    }
+    let policy = Arc::new(policy);
+    let checked = Questions { office, request, policy: &policy, rights: &rights }
+        .ask(&unknown, targets_changed, &mut warnings)
+        .await;
+    match checked {
+        Err(trouble) => return unavailable(trouble),
+        Ok(Some(status)) => return Verdict { warnings: tell(&warnings), ..Verdict::deny(status) },
+        Ok(None) => {}
+    }
+    if !request.dry_run
+        && let Err(trouble) = office.register(policy).await
+    {
+        // The watch does most of the work, and whoever leads tries again: no reason to refuse a good policy.
+        warn!(error = trouble, "The webhook configuration could not be extended");
+        let message = format!("requests are not sent to Writ for this policy yet: {trouble}");
+        warnings.push(Problem::new(&FieldPath::root(), Reason::Suspicious, message));
+    }
+    Verdict { warnings: tell(&warnings), ..Verdict::allow() }
+}
+
+/// A policy as far as it can be judged with the kinds at hand.
+struct Case {
+    policy: Option<Policy>,
+    findings: Findings,
+    rights: Rights,
+    /// Kinds of triggers that the cluster does not have, and where they stand.
+    unknown: Vec<(FieldPath, String)>,
+}
+
+impl Case {
+    fn open(document: &Value, catalog: &Catalog) -> Self {
+        let (policy, findings) = generate::policy_among(document, &|gvk| catalog.scope(gvk));
+        let rights = generate::rights(document, &|gvk| catalog.get(gvk).map(|resource| resource.plural.clone()));
+        let unknown = policy.as_ref().map(|policy| unknown_triggers(policy, catalog)).unwrap_or_default();
+        Self { policy, findings, rights, unknown }
+    }
+
+    /// Whether newer knowledge of the kinds might change the verdict.
+    fn is_doubtful(&self) -> bool {
+        !(self.findings.errors.is_empty() && self.unknown.is_empty() && self.rights.unresolved.is_empty())
+    }
+}
+
+fn unknown_triggers(policy: &Policy, catalog: &Catalog) -> Vec<(FieldPath, String)> {
+    let mut unknown = Vec::new();
+    for rule in &policy.rules {
+        let blocks = [("match", Some(&rule.matching.matching)), ("exclude", rule.matching.exclude.as_ref())];
+        for (field, block) in blocks {
+            let selectors = block.into_iter().flat_map(|block| block.kinds());
+            let missing = selectors.filter(|selector| !is_pattern(selector) && catalog.select(selector).next().is_none());
+            unknown.extend(missing.map(|selector| (rule.field.field(field), selector.to_string())));
+        }
+    }
+    unknown
+}
+
+fn is_pattern(selector: &KindSelector) -> bool {
+    wildcard::is_pattern(&selector.kind) || wildcard::is_pattern(&selector.subresource)
+}
+
+/// Whether two versions of a policy say the same: annotations count, one of them is a setting.
+fn same_content(old: &Value, new: &Value) -> bool {
+    ["/spec", "/metadata/annotations"].iter().all(|part| old.pointer(part) == new.pointer(part))
+}
+
+/// The questions about one policy.
+struct Questions<'q, 'r, O> {
+    office: &'q O,
+    request: &'q Request<'r, Value>,
+    policy: &'q Policy,
+    rights: &'q Rights,
+}
+
+/// What is missing for one use of a resource.
+type Missing = BTreeMap<(String, String, String), (FieldPath, Vec<String>)>;
+
+impl<O: Office> Questions<'_, '_, O> {
+    /// Nothing if the policy may be stored; else what is answered instead.
+    async fn ask(
+        &self,
+        unknown: &[(FieldPath, String)],
+        targets_changed: bool,
+        warnings: &mut Vec<Problem>,
+    ) -> Result<Option<Status>, Trouble> {
+        let conditions = &self.policy.webhook.match_conditions;
+        if !conditions.is_empty()
+            && let Some(objection) = self.office.objections(conditions).await?
+        {
+            let field = FieldPath::root().field("spec").field("webhookConfiguration").field("matchConditions");
+            let problem = Problem::new(&field, Reason::Format, objection);
+            return Ok(Some(invalid(self.request, &[problem])));
+        }
+        let accounts = self.office.accounts().await?;
+        for (field, kind) in unknown {
+            let message = format!("the cluster has no kind `{kind}`; the rule waits until there is one");
+            warnings.push(Problem::new(field, Reason::Suspicious, message));
+        }
+        // A policy for kinds to come cannot be judged by rights of today, and changed targets are the operator's own business.
+        if unknown.is_empty() && !targets_changed {
+            let problems = self.check_accounts(&accounts, warnings).await?;
+            if !problems.is_empty() {
+                return Ok(Some(invalid(self.request, &problems)));
+            }
+        }
+        if accounts.check_author {
+            let problems = self.check_author().await?;
+            if !problems.is_empty() {
+                let text: Vec<String> = problems.iter().map(Problem::to_string).collect();
+                return Ok(Some(Status::failure(403, "Forbidden", text.join("; "))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the accounts behind Writ can do what the policy wants.
+    async fn check_accounts(&self, accounts: &Accounts, warnings: &mut Vec<Problem>) -> Result<Vec<Problem>, Trouble> {
+        let unresolved = self.rights.unresolved.iter().map(|(field, gvk)| {
+            Problem::new(field, Reason::Kind, format!("the cluster has no kind `{gvk}`, so nothing can be asked about rights on it"))
+        });
+        let mut problems: Vec<Problem> = unresolved.collect();
+        let targets = || self.rights.needs.iter().filter(|need| need.part == Part::Target);
+        let written: Vec<Wish<'_>> = targets().map(|need| Wish::new(need, need.writer_verbs())).collect();
+        let looked_at = targets().filter(|need| need.synchronize).map(|need| Wish::new(need, &["list", "get"])).collect();
+        for (account, wishes) in [(&accounts.background, written), (&accounts.admission, looked_at)] {
+            for ((resource, _, place), (field, verbs)) in self.missing(account, wishes).await? {
+                let message = format!(
+                    "{} is not allowed to {} {resource}{place}; grant it by a ClusterRole with an aggregation label, as \
+                     `writ rbac` prints it",
+                    account.user,
+                    verbs.join(", "),
+                );
+                problems.push(Problem::new(&field, Reason::Forbidden, message));
+            }
+        }
+        if let Some(reports) = &accounts.reports {
+            warnings.extend(self.check_reports(reports).await?);
+        }
+        Ok(problems)
+    }
+
+    async fn check_reports(&self, account: &Subject) -> Result<Vec<Problem>, Trouble> {
+        let catalog = self.office.catalog();
+        let mut needs = Vec::new();
+        for rule in &self.policy.rules {
+            for selector in rule.matching.matching.kinds().filter(|selector| !is_pattern(selector)) {
+                needs.extend(catalog.select(selector).filter(|resource| resource.subresource.is_empty()).map(|resource| Need {
+                    part: Part::Lookup,
+                    field: rule.field.field("match"),
+                    group: resource.group.clone(),
+                    resource: resource.plural.clone(),
+                    subresource: String::new(),
+                    namespace: String::new(),
+                    name: String::new(),
+                    synchronize: false,
+                }));
+            }
+        }
+        let wishes = needs.iter().map(|need| Wish::new(need, &["get", "list", "watch"])).collect();
+        let missing = self.missing(account, wishes).await?;
+        let tell = |((resource, _, place), (field, verbs)): ((String, _, String), (FieldPath, Vec<String>))| {
+            let message = format!("{} is not allowed to {} {resource}{place}", account.user, verbs.join(", "));
+            Problem::new(&field, Reason::Suspicious, message)
+        };
+        Ok(missing.into_iter().map(tell).collect())
+    }
+
+    /// Whether the author may do what the rules would do for everybody.
+    async fn check_author(&self) -> Result<Vec<Problem>, Trouble> {
+        let user = &self.request.user_info;
+        let author = Subject { user: user.username.clone(), groups: user.groups.clone() };
+        let wishes = self.rights.needs.iter().map(|need| Wish::new(need, need.author_verbs())).collect();
+        let missing = self.missing(&author, wishes).await?;
+        let tell = |((resource, name, place), (field, verbs)): ((String, String, String), (FieldPath, Vec<String>))| {
+            let message = format!(
+                "user `{}` is not allowed to {} {resource}{name}{place}, so a policy of this user must not do it either",
+                author.user,
+                verbs.join(", "),
+            );
+            Problem::new(&field, Reason::Forbidden, message)
+        };
+        Ok(missing.into_iter().map(tell).collect())
+    }
+
+    /// Of some wishes, those that somebody does not have.
+    async fn missing(&self, who: &Subject, wishes: Vec<Wish<'_>>) -> Result<Missing, Trouble> {
+        let mut questions: BTreeMap<Access, FieldPath> = BTreeMap::new();
+        for Wish { need, verbs } in wishes {
+            for verb in verbs {
+                questions.entry(ask_for(need, verb)).or_insert_with(|| need.field.clone());
+            }
+        }
+        let answers: Vec<(Access, FieldPath, Result<bool, Trouble>)> = stream::iter(questions)
+            .map(|(access, field)| async move {
+                let answer = self.office.allows(who, &access).await;
+                (access, field, answer)
+            })
+            .buffered(CONCURRENT)
+            .collect()
+            .await;
+        let mut missing = Missing::new();
+        for (access, field, answer) in answers {
+            if !answer? {
+                let (resource, name, place) = describe(&access);
+                missing.entry((resource, name, place)).or_insert_with(|| (field, Vec::new())).1.push(access.verb);
+            }
+        }
+        Ok(missing)
+    }
+}
+
+/// A use of a resource and verbs for it.
+struct Wish<'n> {
+    need: &'n Need,
+    verbs: &'static [&'static str],
+}
+
+impl<'n> Wish<'n> {
+    fn new(need: &'n Need, verbs: &'static [&'static str]) -> Self {
+        Self { need, verbs }
+    }
+}
+
+fn ask_for(need: &Need, verb: &str) -> Access {
+    // Objects that are yet to be made are not granted by name.
+    let name = if need.part == Part::Target { String::new() } else { need.name.clone() };
+    Access {
+        verb: verb.to_owned(),
+        group: need.group.clone(),
+        resource: need.resource.clone(),
+        subresource: need.subresource.clone(),
+        namespace: need.namespace.clone(),
+        name,
+    }
+}
+
+/// Resource, name and namespace, ready for a sentence.
+fn describe(access: &Access) -> (String, String, String) {
+    let whole = Access { namespace: String::new(), name: String::new(), ..access.clone() };
+    let name = if access.name.is_empty() { String::new() } else { format!(" `{}`", access.name) };
+    let place = match access.namespace.as_str() {
+        "" => " in the whole cluster".to_owned(),
+        namespace => format!(" in namespace `{namespace}`"),
+    };
+    (whole.to_string(), name, place)
+}
+
+fn unavailable(trouble: Trouble) -> Verdict {
+    let message = format!("the policy could not be checked: {trouble}; try again");
+    Verdict::deny(Status::failure(503, "ServiceUnavailable", message))
+}
