@@ -61,6 +61,7 @@ impl ClusterError {
         let reason = status.message.clone();
         let causes = status.details.iter().flat_map(|details| &details.causes);
         let ending = causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating");
+        let writes = matches!(verb, "create" | "update" | "patch");
         let missing = status.details.as_ref().map_or("", |details| details.kind.as_str());
         match (status.code, status.reason.as_str()) {
             (403, _) if ending => Self::Ending { resource },
@@ -68,7 +69,7 @@ impl ClusterError {
             (410, _) => Self::Expired { resource },
             (401 | 403, _) => Self::Refused { verb, resource, reason },
             // Not the namespace but something that the object names, such as the Role of a RoleBinding.
-            (404, _) if missing != "namespaces" && !resource.starts_with(missing) => {
+            (404, _) if writes && missing != "namespaces" && !resource.starts_with(missing) => {
                 Self::Rejected { verb, resource, reason }
             }
             (404, _) => Self::Missing { resource },
