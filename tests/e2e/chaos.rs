@@ -70,6 +70,7 @@ fn the_cluster_ends_up_as_wanted_whatever_happens() {
         outages.end();
         striking.join().expect("the thread that strikes")
     });
+    assert!(model.farewells() > 0, "no deletion fell into a calm moment");
     eventually(REPAIR, &format!("the wanted state (seed {})", size.seed), || {
         model.compare(&user)
     });

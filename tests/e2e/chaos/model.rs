@@ -233,6 +233,14 @@ impl Model {
         }
     }
 
+    /// How many deletions Writ must have been told of; without any, stored requests would not be put to the test.
+    pub(super) fn farewells(&self) -> usize {
+        self.triggers
+            .values()
+            .filter(|trigger| trigger.farewell == Some(true))
+            .count()
+    }
+
     /// All differences between the cluster and what is wanted.
     pub(super) fn compare(&self, user: &User) -> Result<(), String> {
         let mut differences = Vec::new();
