@@ -61,17 +61,11 @@ impl ClusterError {
         let reason = status.message.clone();
         let causes = status.details.iter().flat_map(|details| &details.causes);
         let ending = causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating");
-        let writes = matches!(verb, "create" | "update" | "patch");
-        let missing = status.details.as_ref().map_or("", |details| details.kind.as_str());
         match (status.code, status.reason.as_str()) {
             (403, _) if ending => Self::Ending { resource },
             (409, "AlreadyExists") => Self::Exists { resource },
             (410, _) => Self::Expired { resource },
             (401 | 403, _) => Self::Refused { verb, resource, reason },
-            // Not the namespace but something that the object names, such as the Role of a RoleBinding.
-            (404, _) if writes && missing != "namespaces" && !resource.starts_with(missing) => {
-                Self::Rejected { verb, resource, reason }
-            }
             (404, _) => Self::Missing { resource },
             (409, _) => Self::Conflict { resource },
             (429 | 500.., _) => Self::Unreachable { verb, resource, reason },
@@ -124,7 +118,6 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
-    use kube::core::response::StatusDetails;
 
     use super::*;
 
@@ -133,18 +126,6 @@ mod tests {
         let status = Status::failure("because", "Reason").with_code(code);
         let error = ClusterError::of("get", "secrets/a", &kube::Error::Api(status.boxed()));
         assert_eq!(error.to_string(), message);
-    }
-
-    /// A RoleBinding whose Role is not there yet is worth another attempt; one whose namespace is not there has no place.
-    #[test]
-    fn tells_a_missing_namespace_from_a_missing_reference() {
-        let error = |kind: &str| {
-            let details = StatusDetails { kind: kind.to_owned(), ..StatusDetails::default() };
-            let status = Status::failure("because", "NotFound").with_code(404).with_details(details);
-            ClusterError::of("create", "rolebindings/a", &kube::Error::Api(status.boxed()))
-        };
-        assert!(matches!(error("namespaces"), ClusterError::Missing { .. }));
-        assert!(matches!(error("roles"), ClusterError::Rejected { .. }));
     }
 
     #[test]
