@@ -50,6 +50,11 @@ doc: ## the documentation of the code: target/doc/writ
 bench: ## measurements, each beside a yardstick (ARGS: a name, --json, --quick)
 	$(CARGO) bench --locked --bench bench -- $(ARGS)
 
+.PHONY: bench-cluster
+bench-cluster: ## generate rules on a control plane of their own, beside a bare client (ARGS: --json, --quick)
+	@tests/cluster/build >/dev/null
+	$(CARGO) bench --locked --bench bench -- cluster $(ARGS)
+
 .PHONY: certs
 certs: ## a certificate authority and a leaf for development: certs/dev
 	@certs/make
@@ -73,6 +78,11 @@ image: ## the container image as an OCI archive, without Docker: target/image/wr
 .PHONY: e2e
 e2e: ## the image and the manifests on a node with real pods; needs Linux and root (PROFILE=release: as released)
 	@tests/cluster/e2e node
+
+.PHONY: chaos
+chaos: ## generate rules while everything fails around them, the long form (WRIT_CHAOS_SEED=number)
+	@tests/cluster/build >/dev/null
+	WRIT_CHAOS=long $(CARGO) test --locked --test e2e chaos:: -- --nocapture
 
 .PHONY: conformance
 conformance: $(if $(CLUSTER),image,build) ## chainsaw tests of generate rules (CASES=folder; FILTER=text, JOBS=n, WITHIN=20s, CLUSTER=node)

@@ -9,7 +9,7 @@
 //! | `watches` | which watches run, and what their events mean |
 //! | `triggers`, `downstream` | what is known of the cluster |
 //! | `queue`, `work` | what is to be looked at |
-//! | `process`, `drive`, `settle` | one rule for one trigger, down to one object |
+//! | `process`, `lookup`, `drive`, `settle` | one rule for one trigger, down to one object |
 //! | `chores` | going through existing triggers, the end of a rule |
 //! | `requests` | work that is stored in the cluster |
 //! | `office` | taking over, remembering, handing over |
@@ -17,6 +17,7 @@
 mod chores;
 mod downstream;
 mod drive;
+mod lookup;
 mod office;
 mod policies;
 mod process;

@@ -8,11 +8,13 @@ use std::time::Duration;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request};
 use kube::Client;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ClusterError;
 use super::kinds::ApiKind;
+use super::lean::{Lean, LeanList};
 
 /// Under which name writes appear in managed fields. Existing tools look for it.
 pub(crate) const FIELD_MANAGER: &str = "kyverno-generate";
@@ -78,7 +80,7 @@ impl Api {
         }
     }
 
-    /// One page of a list, with kind and version put into each item.
+    /// One page of a list, with kind and version put into each item, and without the weight of managed fields.
     pub async fn list(
         &self,
         kind: &ApiKind,
@@ -91,23 +93,14 @@ impl Api {
         query.add("labelSelector", &selection.labels);
         query.add("continue", from);
         let accept = if selection.metadata_only { METADATA_LIST } else { JSON };
-        let mut list = self
-            .json("list", &kind.plural_name(), Method::GET, &query.path, accept, None)
+        let LeanList { metadata, items } = self
+            .send("list", &kind.plural_name(), Method::GET, &query.path, accept, None)
             .await?;
-        let text = |list: &Value, name: &str| {
-            let text = list
-                .get("metadata")
-                .and_then(|metadata| metadata.get(name))
-                .and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let (version, next) = (text(&list, "resourceVersion"), text(&list, "continue"));
-        let items = match list.get_mut("items").map(Value::take) {
-            Some(Value::Array(items)) => items,
-            _ => Vec::new(),
-        };
-        let items = items.into_iter().map(|item| kind.named(item)).collect();
-        Ok(Page { items, version, next })
+        Ok(Page {
+            items: items.into_iter().map(|Lean(item)| kind.named(item)).collect(),
+            version: metadata.resource_version,
+            next: metadata.next,
+        })
     }
 
     /// All pages of a list that is expected to be short.
@@ -286,7 +279,7 @@ impl Api {
         self.send(verb, what, method, path, accept, body).await
     }
 
-    async fn send(
+    async fn send<T: DeserializeOwned>(
         &self,
         verb: &'static str,
         what: &str,
@@ -294,7 +287,7 @@ impl Api {
         path: &str,
         accept: &'static str,
         body: Option<(&'static str, Vec<u8>)>,
-    ) -> Result<Value, ClusterError> {
+    ) -> Result<T, ClusterError> {
         let request = request(verb, what, method, path, accept, body)?;
         let answer = timeout(LONGEST_CALL, self.0.request_text(request)).await;
         let text = answer

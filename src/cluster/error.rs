@@ -22,6 +22,9 @@ pub enum ClusterError {
     Missing { resource: String },
     #[error("{resource} exists already")]
     Exists { resource: String },
+    /// There is no such namespace to make something in.
+    #[error("the namespace of {resource} does not exist")]
+    NoNamespace { resource: String },
     /// Nothing can be made there any more.
     #[error("the namespace of {resource} is being deleted")]
     Ending { resource: String },
@@ -59,9 +62,11 @@ impl ClusterError {
             };
         };
         let reason = status.message.clone();
+        let of_namespace = status.details.as_ref().is_some_and(|details| details.kind == "namespaces");
         let causes = status.details.iter().flat_map(|details| &details.causes);
         let ending = causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating");
         match (status.code, status.reason.as_str()) {
+            (404, _) if of_namespace && matches!(verb, "create" | "update" | "patch") => Self::NoNamespace { resource },
             (403, _) if ending => Self::Ending { resource },
             (409, "AlreadyExists") => Self::Exists { resource },
             (410, _) => Self::Expired { resource },

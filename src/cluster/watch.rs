@@ -15,6 +15,7 @@ use tracing::debug;
 
 use super::api::{Api, Selection};
 use super::kinds::ApiKind;
+use super::lean::Lean;
 use super::{ClusterError, Page};
 
 /// What a watch tells.
@@ -33,7 +34,8 @@ pub enum Event {
     Trouble(ClusterError),
 }
 
-const PAGE: u32 = 250;
+/// Small pages: several watches may be listing at once.
+const PAGE: u32 = 100;
 /// How long one watch request lasts; then it goes on where it was.
 const WATCH_SECONDS: u64 = 290;
 /// How often to list where watching is not allowed.
@@ -160,10 +162,10 @@ async fn watch(
     let what = kind.plural_name();
     let failed = |error: kube::Error| ClusterError::of("watch", &what, &error);
     let request = api.watch_request(kind, selection, version, WATCH_SECONDS)?;
-    let stream = api.client().request_events::<Value>(request).await.map_err(failed)?;
+    let stream = api.client().request_events::<Lean>(request).await.map_err(failed)?;
     futures::pin_mut!(stream);
     while let Some(event) = stream.try_next().await.map_err(failed)? {
-        let (object, event): (Value, fn(Value) -> Event) = match event {
+        let (Lean(object), event): (Lean, fn(Value) -> Event) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, Event::Changed),
             WatchEvent::Deleted(object) => (object, Event::Deleted),
             WatchEvent::Bookmark(bookmark) => {

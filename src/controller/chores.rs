@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
@@ -53,8 +54,8 @@ pub(super) enum Chore {
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Passes wait while so many keys are in the queue: memory stays flat however many triggers there are.
-const ROOM: usize = 512;
-const PAGE: u32 = 250;
+const ROOM: usize = 256;
+const PAGE: u32 = 100;
 
 /// Does chores as they come, several at a time. Ends only if one of them dies of its own.
 pub(super) async fn run(shared: Arc<Shared>, mut chores: UnboundedReceiver<Chore>) {
@@ -144,6 +145,7 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
         }
         from = page.next;
     }
+    shared.metrics.compared(Timestamp::now().as_second());
     if existing {
         finish_existing(shared, &entry, state);
     }

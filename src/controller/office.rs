@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
-use super::policies::{resume, write_all_status};
+use super::policies::{resume, visit, write_all_status};
 use super::process::{Trouble, process};
 use super::queue::Task;
 use super::shared::Shared;
@@ -25,6 +25,8 @@ use crate::core::resource::text_at;
 use crate::core::settings::Settings;
 
 const REMEMBER_EVERY: Duration = Duration::from_secs(5);
+/// Watches tell everything; should one not, this finds it out.
+const COMPARE_EVERY: Duration = Duration::from_secs(60 * 60);
 const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
@@ -58,9 +60,15 @@ pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [wa
         resume(&shared, recalled);
         let term = async {
             write_all_status(&shared).await;
+            let mut compared = Instant::now();
             loop {
                 stored = remember_since(&shared, &memory, stored).await;
                 sleep(REMEMBER_EVERY).await;
+                if compared.elapsed() >= COMPARE_EVERY {
+                    compared = Instant::now();
+                    let snapshot = shared.snapshot.load_full();
+                    snapshot.policies().for_each(|indexed| visit(&shared, indexed));
+                }
             }
         };
         tokio::select! {

@@ -1,7 +1,6 @@
 //! One rule for one trigger: from whatever has happened to a cluster that is as the rule wants it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,15 +8,16 @@ use tracing::{debug, info, warn};
 
 use super::downstream::Record;
 use super::drive::{DriveError, Driven, Sources, drive};
+use super::lookup::{Found, find};
 use super::settle::{Manner, Settled, settle};
 use super::shared::Shared;
 use super::work::{Causes, Work};
 use crate::cluster::apply::{Method, WriteError};
 use crate::cluster::events::Happening;
-use crate::cluster::{ClusterError, Selection};
+use crate::cluster::ClusterError;
 use crate::core::generate::{Apply, Cause, Evaluation, Failure, Plan, PolicyKey, Trigger, TriggerRef, Way};
 use crate::core::matching::Operation;
-use crate::core::resource::{ObjectKey, text_at};
+use crate::core::resource::ObjectKey;
 use crate::index::RuleEntry;
 
 /// Why a piece of work is not done, sorted by what to do about it.
@@ -43,14 +43,6 @@ pub(super) struct Report {
     pub(super) created: Vec<ObjectKey>,
     pub(super) updated: usize,
     pub(super) deleted: usize,
-}
-
-/// Where a trigger is.
-enum Found {
-    Object(Arc<Value>),
-    Gone,
-    /// Nothing like it can be looked up: the payload of a subresource, a kind that is no more.
-    Unfindable,
 }
 
 /// Why objects are deleted.
@@ -97,6 +89,7 @@ pub(super) async fn process(
     let object = match find(shared, work, retry).await? {
         Found::Object(object) => object,
         Found::Unfindable => return Ok(report),
+        Found::NotYet => return Err(Trouble::Outage(format!("the triggers of kind {} are still being listed", work.trigger.gvk))),
         Found::Gone => {
             // A rule for deletions makes its objects because the trigger is gone; one that listens to admission is told.
             if rule.synchronize && rule.way() == Way::Watch && !rule.matching.matching.lists(Operation::Delete) {
@@ -129,74 +122,6 @@ pub(super) async fn process(
         Evaluation::Needs(_) => {}
     }
     Ok(report)
-}
-
-/// The trigger as it is stored now. What the watch has just brought is as good as that.
-async fn find(shared: &Shared, work: &Work, retry: bool) -> Result<Found, Trouble> {
-    let found = match &work.object {
-        Some(object) if !retry => Found::Object(object.clone()),
-        _ => look_up(shared, &work.trigger).await?,
-    };
-    Ok(match found {
-        // Somebody has asked for its deletion; what holds it up are finalizers.
-        Found::Object(object) if !text_at(&object, &["metadata", "deletionTimestamp"]).is_empty() => Found::Gone,
-        found => found,
-    })
-}
-
-async fn look_up(shared: &Shared, trigger: &TriggerRef) -> Result<Found, ClusterError> {
-    let (watched, known) = {
-        let triggers = shared.triggers();
-        let watched = triggers.watched_as(&trigger.gvk);
-        let known = watched.as_ref().and_then(|gvk| triggers.find(gvk, &trigger.uid));
-        let synced = watched
-            .as_ref()
-            .is_some_and(|gvk| triggers.is_synced(gvk, trigger.namespace.as_deref()));
-        (watched.filter(|_| synced), known)
-    };
-    let gvk = known
-        .as_ref()
-        .map(|known| &known.gvk)
-        .or(watched.as_ref())
-        .unwrap_or(&trigger.gvk);
-    let kind = match shared.discovery.find(gvk).await {
-        Ok(kind) => kind,
-        Err(ClusterError::UnknownKind { .. }) => return Ok(Found::Unfindable),
-        Err(error) => return Err(error),
-    };
-    let known = known
-        .as_ref()
-        .or(Some(trigger).filter(|trigger| !trigger.name.is_empty()));
-    let (name, namespace) = match known {
-        Some(known) => (known.name.clone(), known.namespace.clone()),
-        None if watched.is_some() => return Ok(Found::Gone),
-        None => {
-            let namespace = trigger.namespace.clone();
-            let selection = Selection {
-                namespace,
-                labels: String::new(),
-                metadata_only: true,
-            };
-            let objects = shared.api.list_all(&kind, &selection).await?;
-            let same = |object: &&Value| text_at(object, &["metadata", "uid"]) == trigger.uid;
-            match objects.iter().find(same) {
-                Some(object) => {
-                    let key = ObjectKey::of(object);
-                    (key.name, key.namespace)
-                }
-                None => return Ok(Found::Gone),
-            }
-        }
-    };
-    let object = shared.api.find(&kind, namespace.as_deref(), &name).await?;
-    let same = |object: &Value| trigger.uid.is_empty() || text_at(object, &["metadata", "uid"]) == trigger.uid;
-    Ok(match object.map(|object| kind.named(object)).filter(same) {
-        Some(mut object) => {
-            super::watches::strip(&mut object);
-            Found::Object(Arc::new(object))
-        }
-        None => Found::Gone,
-    })
 }
 
 /// Whether an earlier rule of a policy that applies only one of its rules takes this trigger.
@@ -250,15 +175,20 @@ pub(super) async fn fulfil(
                     Settled::Created => "created",
                     Settled::Updated => "updated",
                     Settled::Same | Settled::Left => "unchanged",
-                    Settled::Nowhere => "nowhere",
+                    Settled::Nowhere | Settled::Ending => "nowhere",
                 });
                 match settled {
                     Settled::Created => report.created.push(target.key.clone()),
                     Settled::Updated => report.updated += 1,
                     Settled::Nowhere => {
-                        info!(policy = %policy.key, rule = %rule.name, target = %target.key, "No namespace to generate into")
+                        let (key, rule) = (&target.key, &rule.name);
+                        info!(policy = %policy.key, rule, target = %key, "No namespace to generate into");
+                        // One of many that fails is an error; a single one ends quietly, and the next event counts.
+                        if target.place.entry.is_some() {
+                            errors.push(Trouble::Broken(format!("the namespace of {key} does not exist")));
+                        }
                     }
-                    Settled::Same | Settled::Left => {}
+                    Settled::Ending | Settled::Same | Settled::Left => {}
                 }
             }
             Err(error) => {

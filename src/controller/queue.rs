@@ -262,7 +262,7 @@ impl<K: Clone + Eq + Hash, W> State<K, W> {
 
     fn take(&mut self) -> Option<Task<K, W>> {
         self.counter += 1;
-        let bulk_first = self.counter % BULK_SHARE == 0;
+        let bulk_first = self.counter.is_multiple_of(BULK_SHARE);
         let key = if bulk_first {
             self.bulk.pop_front().or_else(|| self.live.pop_front())
         } else {

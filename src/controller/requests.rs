@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::drive::{Driven, drive};
+use super::lookup::live;
 use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded};
 use super::queue::{Lane, Merge, Queue, Task};
 use super::shared::Shared;
@@ -220,7 +221,7 @@ async fn evaluate(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Resu
 
 /// The trigger of a request that no admission request caused.
 async fn background(shared: &Shared, entry: &Entry) -> Result<Trigger, Undone> {
-    match live(shared, &entry.trigger).await? {
+    match stored(shared, entry).await? {
         Some(object) => Ok(Trigger::background(object)),
         // What is to be deleted is deleted whether the trigger lives or not.
         None if entry.delete => Ok(Trigger::background(Value::Null)),
@@ -248,13 +249,13 @@ async fn of_admission(
     let trigger = Trigger::admission(admission.request.clone(), parent, roles, cluster_roles);
     let not_yet = |what: &str| Undone::NotYet(format!("{what} {} {}", entry.trigger.gvk, entry.trigger.name));
     match admission.operation() {
-        Some(Operation::Create) => match live(shared, &entry.trigger).await? {
+        Some(Operation::Create) => match stored(shared, entry).await? {
             Some(object) => Ok(trigger.with_object(object)),
             None if !subresource.is_empty() => Ok(trigger),
             None => Err(not_yet("not stored:")),
         },
         Some(Operation::Update) => {
-            let object = live(shared, &entry.trigger)
+            let object = stored(shared, entry)
                 .await?
                 .ok_or_else(|| not_yet("not there:"))?;
             let before = admission
@@ -267,7 +268,7 @@ async fn of_admission(
                 Err(not_yet("not changed yet:"))
             }
         }
-        Some(Operation::Delete) => match live(shared, &entry.trigger).await? {
+        Some(Operation::Delete) => match stored(shared, entry).await? {
             Some(object) if text_at(&object, &["metadata", "deletionTimestamp"]).is_empty() => {
                 Err(not_yet("not deleted:"))
             }
@@ -277,36 +278,6 @@ async fn of_admission(
     }
 }
 
-/// The trigger as it is stored, if it is, by UID where that is known.
-async fn live(shared: &Shared, trigger: &TriggerRef) -> Result<Option<Value>, Undone> {
-    let failed = |error: ClusterError| Undone::Trouble(error.into());
-    let kind = match shared.discovery.find(&trigger.gvk).await {
-        Ok(kind) => kind,
-        Err(ClusterError::UnknownKind { .. }) => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut name = trigger.name.clone();
-    if name.is_empty() {
-        let selection = Selection {
-            namespace: trigger.namespace.clone(),
-            metadata_only: true,
-            ..Selection::default()
-        };
-        let objects = shared.api.list_all(&kind, &selection).await.map_err(failed)?;
-        let same = |object: &&Value| text_at(object, &["metadata", "uid"]) == trigger.uid;
-        let Some(found) = objects.iter().find(same).filter(|_| !trigger.uid.is_empty()) else {
-            return Ok(None);
-        };
-        text_at(found, &["metadata", "name"]).clone_into(&mut name);
-    }
-    let found = shared
-        .api
-        .find(&kind, trigger.namespace.as_deref(), &name)
-        .await
-        .map_err(failed)?;
-    let same = |object: &Value| trigger.uid.is_empty() || text_at(object, &["metadata", "uid"]) == trigger.uid;
-    Ok(found.map(|object| kind.named(object)).filter(same).map(|mut object| {
-        super::watches::strip(&mut object);
-        object
-    }))
+async fn stored(shared: &Shared, entry: &Entry) -> Result<Option<Value>, Undone> {
+    live(shared, &entry.trigger).await.map_err(|error| Undone::Trouble(error.into()))
 }

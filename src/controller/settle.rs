@@ -19,6 +19,8 @@ pub(super) enum Settled {
     Left,
     /// There is no namespace to put it in.
     Nowhere,
+    /// The namespace that it belongs in is being deleted.
+    Ending,
 }
 
 /// How to go about it.
@@ -49,25 +51,15 @@ pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>)
     let mut known = record.is_some() || manner.look_first;
     for _ in 0..ATTEMPTS {
         if !known {
-            match create(shared, target, wanted, manner).await {
-                Err(WriteError::Cluster(ClusterError::Exists { .. })) => known = true,
-                Err(WriteError::Cluster(ClusterError::Missing { .. } | ClusterError::Ending { .. })) => {
-                    return Ok(Settled::Nowhere);
-                }
-                created => return created.map(|()| Settled::Created),
+            match create(shared, target, wanted, manner).await? {
+                Some(settled) => return Ok(settled),
+                None => known = true,
             }
         }
         if !manner.synchronize {
-            if manner.look_first && shared.writer.read(&target.key).await?.is_none() {
-                return match create(shared, target, wanted, manner).await {
-                    Err(WriteError::Cluster(ClusterError::Exists { .. })) => Ok(Settled::Left),
-                    Err(WriteError::Cluster(ClusterError::Missing { .. } | ClusterError::Ending { .. })) => {
-                        Ok(Settled::Nowhere)
-                    }
-                    created => created.map(|()| Settled::Created),
-                };
-            }
-            return Ok(Settled::Left);
+            let absent = manner.look_first && shared.writer.read(&target.key).await?.is_none();
+            let created = if absent { create(shared, target, wanted, manner).await? } else { None };
+            return Ok(created.unwrap_or(Settled::Left));
         }
         let Some(stored) = shared.writer.read(&target.key).await? else {
             known = false;
@@ -85,19 +77,31 @@ pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>)
     .into())
 }
 
-async fn create(shared: &Shared, target: &Target, wanted: u64, manner: Manner<'_>) -> Result<(), WriteError> {
+/// Creates the target; nothing if it is there already.
+async fn create(
+    shared: &Shared,
+    target: &Target,
+    wanted: u64,
+    manner: Manner<'_>,
+) -> Result<Option<Settled>, WriteError> {
     let created = match manner.method {
         // An apply would overwrite what is there.
         Method::Apply if manner.synchronize => {
-            shared
-                .writer
-                .overwrite(manner.reach, &target.body, Method::Apply, Rehearsal::No)
-                .await?
+            let send = shared.writer.overwrite(manner.reach, &target.body, Method::Apply, Rehearsal::No);
+            send.await
         }
-        _ => shared.writer.create(manner.reach, &target.body).await?,
+        _ => shared.writer.create(manner.reach, &target.body).await,
     };
-    shared.downstream().settled(&created, wanted);
-    Ok(())
+    match created {
+        Ok(object) => {
+            shared.downstream().settled(&object, wanted);
+            Ok(Some(Settled::Created))
+        }
+        Err(WriteError::Cluster(ClusterError::Exists { .. })) => Ok(None),
+        Err(WriteError::Cluster(ClusterError::NoNamespace { .. })) => Ok(Some(Settled::Nowhere)),
+        Err(WriteError::Cluster(ClusterError::Ending { .. })) => Ok(Some(Settled::Ending)),
+        Err(error) => Err(error),
+    }
 }
 
 async fn overwrite(

@@ -27,7 +27,7 @@ use crate::index::{Index, RuleEntry, Snapshot};
 use crate::telemetry::GenerateMetrics;
 
 /// Objects that wait in the queue; beyond that a key is enough, and the object is read when its turn comes.
-const HELD_OBJECTS: usize = 1024;
+const HELD_OBJECTS: usize = 512;
 
 pub(super) struct Shared {
     pub(super) api: Api,

@@ -104,6 +104,11 @@ impl Triggers {
             .collect()
     }
 
+    /// Notes that a kind is going to be known.
+    pub(super) fn start_watch(&mut self, gvk: &Gvk) {
+        self.kinds.entry(gvk.clone()).or_default();
+    }
+
     /// Forgets a kind that nobody watches any more.
     pub(super) fn drop_watch(&mut self, gvk: &Gvk, namespace: Option<&str>) {
         self.synced.remove(&(gvk.clone(), namespace.map(str::to_owned)));

@@ -144,6 +144,7 @@ async fn one(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>) {
 
 async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut events: Receiver<Event>) {
     let WatchKey { gvk, namespace, .. } = key;
+    shared.triggers().start_watch(&gvk);
     let (mut listed, mut synced) = (HashSet::new(), false);
     while let Some(event) = events.recv().await {
         match event {

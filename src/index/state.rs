@@ -132,6 +132,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::core::kinds;
 
     fn policy(name: &str, target: &str, version: &str) -> Value {
         json!({
@@ -146,7 +147,7 @@ mod tests {
     }
 
     fn apply(index: &mut Index, document: Value) -> Transition {
-        index.apply(document, &|_| None)
+        index.apply(document, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope))
     }
 
     #[test]

@@ -27,6 +27,7 @@ struct Inner {
     results: Family<Labels, Counter>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
     dropped: Gauge,
+    compared: Gauge,
 }
 
 const SECONDS: [f64; 14] = [
@@ -51,6 +52,7 @@ impl GenerateMetrics {
             results: Family::default(),
             durations: Family::new_with_constructor(seconds as fn() -> Histogram),
             dropped: Gauge::default(),
+            compared: Gauge::default(),
         };
         for result in ["created", "updated", "deleted", "unchanged", "nowhere", "failed"] {
             let _ = inner.writes.get_or_create(&[("result", result)]);
@@ -81,6 +83,11 @@ impl GenerateMetrics {
             "generate_deletions_held",
             "Deletions that the brake has held",
             inner.held.clone(),
+        );
+        ours.register(
+            "generate_comparison_timestamp_seconds",
+            "When everything was last compared, in seconds since 1970",
+            inner.compared.clone(),
         );
         ours.register("leading", "1 if this replica does the work", inner.leading.clone());
         let theirs = root.sub_registry_with_prefix("kyverno");
@@ -115,6 +122,11 @@ impl GenerateMetrics {
 
     pub fn held(&self) {
         self.0.held.inc();
+    }
+
+    /// Every trigger of some rule has been gone through at this second since 1970.
+    pub fn compared(&self, now: i64) {
+        self.0.compared.set(now);
     }
 
     pub fn leading(&self, leading: bool) {

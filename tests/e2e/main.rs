@@ -4,6 +4,7 @@ mod support;
 
 mod certificates;
 mod generate;
+mod chaos;
 mod node;
 mod proxy_template;
 mod serving;
