@@ -57,7 +57,10 @@ pub(super) fn told(object: &Value) -> Value {
                 hide(data);
             }
         }
-        if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        if let Some(annotations) = object
+            .pointer_mut("/metadata/annotations")
+            .and_then(Value::as_object_mut)
+        {
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
     }
@@ -78,7 +81,8 @@ mod tests {
 
     #[test]
     fn only_changed_lines_are_told() {
-        let actual = json!({"kind": "ConfigMap", "metadata": {"name": "a", "uid": "u"}, "data": {"k": "v"}, "status": {}});
+        let actual =
+            json!({"kind": "ConfigMap", "metadata": {"name": "a", "uid": "u"}, "data": {"k": "v"}, "status": {}});
         let wanted = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "w"}});
         let lines = changes(&actual, &wanted);
         let changed: Vec<&String> = lines.iter().filter(|line| !line.starts_with(' ')).collect();
@@ -90,6 +94,9 @@ mod tests {
     fn secrets_stay_secret() {
         let secret = |value: &str| json!({"kind": "Secret", "data": {"password": value}});
         let lines = changes(&secret("aHVudGVyMg=="), &secret("b3RoZXI=")).join("\n");
-        assert!(lines.contains("hidden") && !lines.contains("aHVudGVyMg==") && !lines.contains("b3RoZXI="), "{lines}");
+        assert!(
+            lines.contains("hidden") && !lines.contains("aHVudGVyMg==") && !lines.contains("b3RoZXI="),
+            "{lines}"
+        );
     }
 }

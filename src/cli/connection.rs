@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use crate::cluster::apply::Method;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::{Api, Reader, Rehearsal, Selection, connect};
@@ -41,9 +42,17 @@ impl Connection {
         let runtime = Runtime::new().context("starting the runtime")?;
         let api = Api::new(runtime.block_on(connect(kubeconfig.as_deref(), context.as_deref()))?);
         let discovery = Arc::new(Discovery::new(api.clone()));
-        runtime.block_on(discovery.refresh()).context("asking for the kinds of the cluster")?;
+        runtime
+            .block_on(discovery.refresh())
+            .context("asking for the kinds of the cluster")?;
         let reader = Reader::new(api.clone(), discovery.clone());
-        Ok(Cluster { runtime, api, reader, kinds: discovery.kinds(), answers: BTreeMap::new() })
+        Ok(Cluster {
+            runtime,
+            api,
+            reader,
+            kinds: discovery.kinds(),
+            answers: BTreeMap::new(),
+        })
     }
 }
 
@@ -65,14 +74,32 @@ impl Cluster {
 
     /// All objects of a kind with some labels, in a namespace or in all.
     pub(super) fn list(&self, kind: &ApiKind, namespace: Option<&str>, labels: &str) -> anyhow::Result<Vec<Value>> {
-        let selection =
-            Selection { namespace: namespace.map(str::to_owned), labels: labels.to_owned(), metadata_only: false };
+        let selection = Selection {
+            namespace: namespace.map(str::to_owned),
+            labels: labels.to_owned(),
+            metadata_only: false,
+        };
         Ok(self.runtime.block_on(self.api.list_all(kind, &selection))?)
     }
 
     /// What the API server would store in place of an object; nothing is stored.
-    pub(super) fn rehearse(&self, kind: &ApiKind, namespace: Option<&str>, name: &str, body: &Value) -> anyhow::Result<Value> {
-        Ok(self.runtime.block_on(self.api.replace(kind, namespace, name, body, Rehearsal::Yes))?)
+    pub(super) fn rehearse(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+        body: &Value,
+        method: Method,
+    ) -> anyhow::Result<Value> {
+        let (api, rehearsal) = (&self.api, Rehearsal::Yes);
+        Ok(match method {
+            Method::Replace => self
+                .runtime
+                .block_on(api.replace(kind, namespace, name, body, rehearsal))?,
+            Method::Apply => self
+                .runtime
+                .block_on(api.apply(kind, namespace, name, body, rehearsal))?,
+        })
     }
 
     /// What a rule looks up.

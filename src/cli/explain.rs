@@ -75,7 +75,12 @@ const SHORT_NAMES: &[(&str, &str)] = &[
 
 impl Explain {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { object: (kind, name), namespace, connection, format } = self;
+        let Self {
+            object: (kind, name),
+            namespace,
+            connection,
+            format,
+        } = self;
         let mut cluster = connection.open()?;
         let kind = resolve(&cluster, &kind)?;
         let namespace = kind.is_namespaced().then_some(namespace.as_str());
@@ -102,14 +107,18 @@ fn parse_object(text: &str) -> Result<(String, String), String> {
 }
 
 fn resolve(cluster: &Cluster, text: &str) -> anyhow::Result<std::sync::Arc<ApiKind>> {
-    let (name, group) = text.split_once('.').map_or((text, None), |(name, group)| (name, Some(group)));
-    let name = SHORT_NAMES.iter().find(|(short, _)| *short == name).map_or(name, |(_, plural)| plural);
+    let (name, group) = text
+        .split_once('.')
+        .map_or((text, None), |(name, group)| (name, Some(group)));
+    let name = SHORT_NAMES
+        .iter()
+        .find(|(short, _)| *short == name)
+        .map_or(name, |(_, plural)| plural);
     let catalog = cluster.kinds().catalog();
     let fits = |kind: &str, plural: &str| kind.eq_ignore_ascii_case(name) || plural.eq_ignore_ascii_case(name);
     let mut resources = catalog.all().filter(|resource| resource.subresource.is_empty());
-    let found = resources.find(|resource| {
-        fits(&resource.kind, &resource.plural) && group.is_none_or(|group| group == resource.group)
-    });
+    let found = resources
+        .find(|resource| fits(&resource.kind, &resource.plural) && group.is_none_or(|group| group == resource.group));
     let found = found.with_context(|| format!("the cluster has no kind `{text}`"))?;
     cluster.kind(&found.gvk())
 }
@@ -118,25 +127,33 @@ fn resolve(cluster: &Cluster, text: &str) -> anyhow::Result<std::sync::Arc<ApiKi
 fn policies(cluster: &Cluster) -> anyhow::Result<Vec<Policy>> {
     let mut policies = Vec::new();
     for kind in ["ClusterPolicy", "Policy"] {
-        let Ok(kind) = cluster.kind(&Gvk::new("kyverno.io/v1", kind)) else { continue };
+        let Ok(kind) = cluster.kind(&Gvk::new("kyverno.io/v1", kind)) else {
+            continue;
+        };
         let kinds = cluster.kinds();
         let documents = cluster.list(&kind, None, "")?;
-        policies.extend(documents.iter().filter_map(|document| {
-            compile::generate::policy_among(document, &|gvk| kinds.scope(gvk)).0
-        }));
+        policies.extend(
+            documents
+                .iter()
+                .filter_map(|document| compile::generate::policy_among(document, &|gvk| kinds.scope(gvk)).0),
+        );
     }
     Ok(policies)
 }
 
 fn origin(cluster: &Cluster, object: &Value, policies: &[Policy]) -> anyhow::Result<Option<Origin>> {
-    let Some(marks) = Marks::read(object) else { return Ok(None) };
+    let Some(marks) = Marks::read(object) else {
+        return Ok(None);
+    };
     let mut remarks = Vec::new();
     let policy = policies.iter().find(|policy| policy.key == marks.policy);
     let rule = policy.and_then(|policy| policy.rules.iter().find(|rule| rule.name == marks.rule));
     match (policy, rule) {
         (None, _) => remarks.push("the policy is gone or cannot run, so nobody keeps this object in step".to_owned()),
         (_, None) => remarks.push("the policy no longer has this rule, so nobody keeps this object in step".to_owned()),
-        (_, Some(rule)) if rule.synchronize => remarks.push("changes of this object are reverted (synchronize)".to_owned()),
+        (_, Some(rule)) if rule.synchronize => {
+            remarks.push("changes of this object are reverted (synchronize)".to_owned())
+        }
         _ => remarks.push("changes of this object stay (no synchronize)".to_owned()),
     }
     let trigger = marks.trigger;
@@ -152,7 +169,13 @@ fn origin(cluster: &Cluster, object: &Value, policies: &[Policy]) -> anyhow::Res
         Some(uid) => Some(source(cluster, object, uid, &mut remarks)?),
         None => None,
     };
-    Ok(Some(Origin { policy: marks.policy.to_string(), rule: marks.rule, trigger, source, remarks }))
+    Ok(Some(Origin {
+        policy: marks.policy.to_string(),
+        rule: marks.rule,
+        trigger,
+        source,
+        remarks,
+    }))
 }
 
 fn source(cluster: &Cluster, object: &Value, uid: &str, remarks: &mut Vec<String>) -> anyhow::Result<String> {
@@ -175,11 +198,21 @@ fn source(cluster: &Cluster, object: &Value, uid: &str, remarks: &mut Vec<String
 /// What every rule that is about this kind makes of the object.
 fn reactions(cluster: &mut Cluster, object: &Value, policies: &[Policy]) -> anyhow::Result<Vec<Reaction>> {
     let Gvk { group, version, kind } = Gvk::of(object);
-    let resource = Resource { group: &group, version: &version, kind: &kind, subresource: "" };
+    let resource = Resource {
+        group: &group,
+        version: &version,
+        kind: &kind,
+        subresource: "",
+    };
     let mut reactions = Vec::new();
     for policy in policies {
         for rule in &policy.rules {
-            if rule.matching.matching.kinds().any(|selector| selector.matches(&resource)) {
+            if rule
+                .matching
+                .matching
+                .kinds()
+                .any(|selector| selector.matches(&resource))
+            {
                 reactions.push(react(cluster, policy, rule, object)?);
             }
         }
@@ -195,20 +228,22 @@ fn react(cluster: &mut Cluster, policy: &Policy, rule: &Rule, object: &Value) ->
         steps: Vec::new(),
         failures: Vec::new(),
     };
-    let evaluation = foresight::evaluate(cluster, rule, object);
-    reaction.outcome = match evaluation {
-        Ok(Evaluation::Done(plan)) => {
+    reaction.outcome = match foresight::evaluate(cluster, rule, object) {
+        Ok(Evaluation::Done(plan)) if rule.way() == Way::Watch || plan.failures.is_empty() => {
             reaction.steps = foresight::steps(cluster, policy, rule, &ObjectKey::of(object), &plan)?;
             reaction.failures = plan.failures.iter().map(|failure| failure.error.to_string()).collect();
             "applies".to_owned()
         }
+        // What it lacks may be what only a request can tell.
+        Ok(Evaluation::Done(_)) => "applies to requests for this object".to_owned(),
+        Err(_) if rule.way() == Way::Admission => "may apply to requests for this object".to_owned(),
         Ok(Evaluation::Skipped { because } | Evaluation::Lost { because }) => format!("skipped: {because}"),
         Ok(Evaluation::NotApplicable { because }) => format!("does not apply: {because}"),
         Ok(Evaluation::Needs(_)) => "cannot be evaluated".to_owned(),
         Err(error) => format!("fails: {error}"),
     };
     if rule.way() == Way::Admission {
-        reaction.outcome += " (the rule waits for requests: who asked, and what was asked for, is not known afterwards)";
+        reaction.outcome += " (it runs when one is made; who asks, and for what, is not known afterwards)";
     }
     Ok(reaction)
 }
@@ -238,7 +273,13 @@ fn print_text(
     writeln!(out, "{key}")?;
     match origin {
         None => writeln!(out, "  was not generated by a rule")?,
-        Some(Origin { policy, rule, trigger, source, remarks }) => {
+        Some(Origin {
+            policy,
+            rule,
+            trigger,
+            source,
+            remarks,
+        }) => {
             writeln!(out, "  made by policy {policy}, rule {rule}")?;
             writeln!(out, "  for trigger {trigger}")?;
             if let Some(source) = source {
@@ -253,7 +294,14 @@ fn print_text(
         return writeln!(out, "\nNo rule is about {} objects.", key.gvk.kind);
     }
     writeln!(out, "\nRules about {} objects:", key.gvk.kind)?;
-    for Reaction { policy, rule, outcome, steps, failures } in reactions {
+    for Reaction {
+        policy,
+        rule,
+        outcome,
+        steps,
+        failures,
+    } in reactions
+    {
         writeln!(out, "  policy {policy}, rule {rule}: {outcome}")?;
         for step in steps {
             let state = match step.action.as_str() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::changes::changes;
 use super::clock;
 use super::connection::Cluster;
-use crate::cluster::apply::replacement;
+use crate::cluster::apply::{Method, replacement};
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
 use crate::core::generate::{Evaluation, Facts, Plan, Policy, Rule, RuleError, Trigger, drive};
 use crate::core::resource::ObjectKey;
@@ -51,7 +51,13 @@ impl Action {
 
 impl Step {
     pub(super) fn to_json(&self) -> Value {
-        let Self { policy, rule, trigger, object, action } = self;
+        let Self {
+            policy,
+            rule,
+            trigger,
+            object,
+            action,
+        } = self;
         let mut step = json!({
             "action": action.as_str(), "policy": policy, "rule": rule, "trigger": trigger,
             "object": {
@@ -69,7 +75,9 @@ impl Step {
 /// Evaluates a rule for an object that is simply there.
 pub(super) fn evaluate(cluster: &mut Cluster, rule: &Rule, object: &Value) -> Result<Evaluation, RuleError> {
     let mut facts = Facts::new(clock::now(), clock::seed());
-    drive(rule, &Trigger::background(object.clone()), &mut facts, |fetch| cluster.answer(fetch))
+    drive(rule, &Trigger::background(object.clone()), &mut facts, |fetch| {
+        cluster.answer(fetch)
+    })
 }
 
 /// What would become of each target of a plan.
@@ -94,7 +102,13 @@ pub(super) fn steps(
     Ok(steps)
 }
 
-fn act(cluster: &Cluster, policy: &Policy, synchronize: bool, key: &ObjectKey, wanted: &Value) -> anyhow::Result<Action> {
+fn act(
+    cluster: &Cluster,
+    policy: &Policy,
+    synchronize: bool,
+    key: &ObjectKey,
+    wanted: &Value,
+) -> anyhow::Result<Action> {
     let kind = cluster.kind(&key.gvk)?;
     let Some(stored) = cluster.find(&kind, key.namespace.as_deref(), &key.name)? else {
         return Ok(Action::Create);
@@ -102,19 +116,27 @@ fn act(cluster: &Cluster, policy: &Policy, synchronize: bool, key: &ObjectKey, w
     if !synchronize {
         return Ok(Action::Leave);
     }
-    match compare(wanted, &stored) {
-        Comparison::Same => Ok(Action::Nothing),
-        // Applied fields leave those of others alone.
-        Comparison::MoreThanWanted if policy.server_side_apply => Ok(Action::Nothing),
-        // Defaults of the API server, or somebody's addition? It knows its defaults.
-        Comparison::MoreThanWanted => {
-            let body = replacement(wanted, &stored);
-            let next = cluster.rehearse(&kind, key.namespace.as_deref(), &key.name, &body)?;
-            if fingerprint(&next) == fingerprint(&stored) {
-                return Ok(Action::Nothing);
-            }
-            Ok(Action::Update(changes(&stored, &kind.named(next))))
-        }
-        Comparison::Differs => Ok(Action::Update(changes(&stored, wanted))),
+    if compare(wanted, &stored) == Comparison::Same {
+        return Ok(Action::Nothing);
     }
+    // The API server fills in defaults and rewrites fields: only it knows what would be stored.
+    let namespace = key.namespace.as_deref();
+    let method = if policy.server_side_apply {
+        Method::Apply
+    } else {
+        Method::Replace
+    };
+    let body = match method {
+        Method::Replace => replacement(wanted, &stored),
+        Method::Apply => wanted.clone(),
+    };
+    let next = match cluster.rehearse(&kind, namespace, &key.name, &body, method) {
+        Ok(next) => kind.named(next),
+        // Who may not write may look at the wish itself.
+        Err(_) => wanted.clone(),
+    };
+    if fingerprint(&next) == fingerprint(&stored) {
+        return Ok(Action::Nothing);
+    }
+    Ok(Action::Update(changes(&stored, &next)))
 }

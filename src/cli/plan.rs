@@ -51,16 +51,29 @@ struct Findings {
 
 impl Plan {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { policies, existing, connection, format } = self;
+        let Self {
+            policies,
+            existing,
+            connection,
+            format,
+        } = self;
         let mut cluster = connection.open()?;
         let kinds = cluster.kinds();
         let mut simulation = Simulation::default();
         simulation.read_policies_among(&policies, &|gvk| kinds.scope(gvk))?;
-        let Simulation { policies: files, refused, warnings, .. } = simulation;
+        let Simulation {
+            policies: files,
+            refused,
+            warnings,
+            ..
+        } = simulation;
         if files.is_empty() && refused.is_empty() {
             anyhow::bail!("no ClusterPolicy or Policy of kyverno.io/v1 or v2beta1 among the given files");
         }
-        let mut findings = Findings { errors: refused, ..Findings::default() };
+        let mut findings = Findings {
+            errors: refused,
+            ..Findings::default()
+        };
         for file in &files {
             foresee(&mut cluster, file, existing, &mut findings)?;
         }
@@ -77,7 +90,11 @@ impl Plan {
             write!(talk, "{}", error.to_text("error"))?;
         }
         let changes = steps.iter().any(|step| step.action.changes_something());
-        Ok(if changes || !errors.is_empty() { Outcome::Findings } else { Outcome::Clean })
+        Ok(if changes || !errors.is_empty() {
+            Outcome::Findings
+        } else {
+            Outcome::Clean
+        })
     }
 }
 
@@ -89,7 +106,9 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
     for rule in &policy.rules {
         if rule.way() == Way::Admission {
             let note = "waits for requests, so applying the policy does nothing by itself";
-            findings.notes.push(format!("policy {}, rule {}: {note}", policy.key, rule.name));
+            findings
+                .notes
+                .push(format!("policy {}, rule {}: {note}", policy.key, rule.name));
             continue;
         }
         let triggers = if existing || rule.generate_existing {
@@ -105,15 +124,20 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
             match foresight::evaluate(cluster, rule, &trigger) {
                 Ok(Evaluation::Done(plan)) => {
                     acted.insert(uid.to_owned());
-                    findings.steps.extend(foresight::steps(cluster, policy, rule, &key, &plan)?);
+                    findings
+                        .steps
+                        .extend(foresight::steps(cluster, policy, rule, &key, &plan)?);
                     let failures = plan.failures.iter();
-                    let told = failures.map(|failure| Complaint::of_rule(file, &key.to_string(), failure.place, &failure.error));
+                    let told = failures
+                        .map(|failure| Complaint::of_rule(file, &key.to_string(), failure.place, &failure.error));
                     findings.errors.extend(told);
                 }
                 Ok(_) => {}
                 Err(error) => {
                     acted.insert(uid.to_owned());
-                    findings.errors.push(Complaint::of_rule(file, &key.to_string(), Default::default(), &error));
+                    findings
+                        .errors
+                        .push(Complaint::of_rule(file, &key.to_string(), Default::default(), &error));
                 }
             }
         }
@@ -128,8 +152,14 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
 
 /// The policy of that name that the cluster has, if it can run.
 fn stored_policy(cluster: &Cluster, policy: &Policy) -> anyhow::Result<Option<Policy>> {
-    let kind = if policy.key.namespace.is_some() { "Policy" } else { "ClusterPolicy" };
-    let Ok(kind) = cluster.kind(&Gvk::new("kyverno.io/v1", kind)) else { return Ok(None) };
+    let kind = if policy.key.namespace.is_some() {
+        "Policy"
+    } else {
+        "ClusterPolicy"
+    };
+    let Ok(kind) = cluster.kind(&Gvk::new("kyverno.io/v1", kind)) else {
+        return Ok(None);
+    };
     let stored = cluster.find(&kind, policy.key.namespace.as_deref(), &policy.key.name)?;
     let kinds = cluster.kinds();
     Ok(stored.and_then(|document| compile::generate::policy_among(&document, &|gvk| kinds.scope(gvk)).0))
@@ -147,7 +177,12 @@ fn existing_triggers(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value
     let mut seen = BTreeSet::new();
     let mut triggers = Vec::new();
     let kinds = cluster.kinds();
-    for kind in rule.matching.matching.kinds().flat_map(|selector| kinds.select(selector)) {
+    for kind in rule
+        .matching
+        .matching
+        .kinds()
+        .flat_map(|selector| kinds.select(selector))
+    {
         if seen.insert(kind.gvk.clone()) {
             triggers.extend(cluster.list(&kind, within(rule), "")?);
         }
@@ -173,10 +208,17 @@ fn recorded_triggers(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value
 }
 
 /// An object of which labels tell everything but the name.
-pub(super) fn find_by_uid(cluster: &Cluster, gvk: &Gvk, namespace: Option<&str>, uid: &str) -> anyhow::Result<Option<Value>> {
+pub(super) fn find_by_uid(
+    cluster: &Cluster,
+    gvk: &Gvk,
+    namespace: Option<&str>,
+    uid: &str,
+) -> anyhow::Result<Option<Value>> {
     let Ok(kind) = cluster.kind(gvk) else { return Ok(None) };
     let objects = cluster.list(&kind, namespace, "")?;
-    Ok(objects.into_iter().find(|object| !uid.is_empty() && text_at(object, &["metadata", "uid"]) == uid))
+    Ok(objects
+        .into_iter()
+        .find(|object| !uid.is_empty() && text_at(object, &["metadata", "uid"]) == uid))
 }
 
 /// What carries the labels of a rule.
@@ -199,8 +241,13 @@ fn made_by(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value>> {
 fn bereaved(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Step>> {
     let legacy = rule.legacy();
     let gone = made_by(cluster, rule)?.into_iter().filter(|object| {
-        let (gvk, copied) = (Gvk::of(object), Marks::read(object).is_some_and(|marks| marks.source.is_some()));
-        legacy.iter().any(|legacy| Gvk::new(&legacy.api_version, legacy.kind.as_str()) == gvk && legacy.includes(copied))
+        let (gvk, copied) = (
+            Gvk::of(object),
+            Marks::read(object).is_some_and(|marks| marks.source.is_some()),
+        );
+        legacy
+            .iter()
+            .any(|legacy| Gvk::new(&legacy.api_version, legacy.kind.as_str()) == gvk && legacy.includes(copied))
     });
     let step = |object: Value| Step {
         policy: rule.policy.to_string(),
@@ -222,9 +269,23 @@ fn to_json(steps: &[Step], errors: &[Complaint], notes: &[String]) -> Value {
 
 fn print_text(steps: &[Step], out: &mut dyn Write) -> std::io::Result<()> {
     for step in steps.iter().filter(|step| step.action.changes_something()) {
-        let Step { policy, rule, trigger, object, action } = step;
-        let trigger = if trigger.is_empty() { "the rule is gone".to_owned() } else { format!("trigger {trigger}") };
-        writeln!(out, "{} {object}  (policy {policy}, rule {rule}, {trigger})", action.as_str())?;
+        let Step {
+            policy,
+            rule,
+            trigger,
+            object,
+            action,
+        } = step;
+        let trigger = if trigger.is_empty() {
+            "the rule is gone".to_owned()
+        } else {
+            format!("trigger {trigger}")
+        };
+        writeln!(
+            out,
+            "{} {object}  (policy {policy}, rule {rule}, {trigger})",
+            action.as_str()
+        )?;
         if let Action::Update(lines) = action {
             for line in lines {
                 writeln!(out, "    {line}")?;
@@ -233,5 +294,9 @@ fn print_text(steps: &[Step], out: &mut dyn Write) -> std::io::Result<()> {
     }
     let count = |action: &str| steps.iter().filter(|step| step.action.as_str() == action).count();
     let (create, update, delete) = (count("create"), count("update"), count("delete"));
-    writeln!(out, "{create} to create, {update} to update, {delete} to delete, {} unchanged", steps.len() - create - update - delete)
+    writeln!(
+        out,
+        "{create} to create, {update} to update, {delete} to delete, {} unchanged",
+        steps.len() - create - update - delete
+    )
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod admission;
 mod certificates;
 mod generate;
 mod chaos;
