@@ -34,9 +34,26 @@ test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP
 .PHONY: check
 check: lint test ## what every change must pass
 
+.PHONY: golden
+golden: ## rewrite the files that follow from the code (manifests/crds); review the difference
+	UPDATE_GOLDEN=1 $(CARGO) test --locked --test it manifests
+
+.PHONY: deny
+deny: ## licences, sources and doubled crates of what is linked in; needs cargo-deny
+	$(CARGO) deny check licenses bans sources
+
+.PHONY: doc
+doc: ## the documentation of the code: target/doc/writ
+	$(CARGO) doc --locked --no-deps
+
 .PHONY: bench
 bench: ## measurements, each beside a yardstick (ARGS: a name, --json, --quick)
 	$(CARGO) bench --locked --bench bench -- $(ARGS)
+
+.PHONY: bench-cluster
+bench-cluster: ## generate rules on a control plane of their own, beside a bare client (ARGS: --json, --quick)
+	@tests/cluster/build >/dev/null
+	$(CARGO) bench --locked --bench bench -- cluster $(ARGS)
 
 .PHONY: certs
 certs: ## a certificate authority and a leaf for development: certs/dev
@@ -61,6 +78,11 @@ image: ## the container image as an OCI archive, without Docker: target/image/wr
 .PHONY: e2e
 e2e: ## the image and the manifests on a node with real pods; needs Linux and root (PROFILE=release: as released)
 	@tests/cluster/e2e node
+
+.PHONY: chaos
+chaos: ## generate rules while everything fails around them, the long form (WRIT_CHAOS_SEED=number)
+	@tests/cluster/build >/dev/null
+	WRIT_CHAOS=long $(CARGO) test --locked --test e2e chaos:: -- --nocapture
 
 .PHONY: conformance
 conformance: $(if $(CLUSTER),image,build) ## chainsaw tests of generate rules (CASES=folder; FILTER=text, JOBS=n, WITHIN=20s, CLUSTER=node)

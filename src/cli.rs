@@ -1,14 +1,20 @@
 //! The command line: a list of commands, each in a file of its own with its arguments and `run`.
 
 mod apply;
+mod changes;
 mod clock;
 mod complaint;
+mod connection;
 mod duration;
+mod explain;
+mod foresight;
 mod format;
 mod jp;
 mod live;
 mod load;
 mod output;
+mod plan;
+mod rbac;
 mod serve;
 mod simulate;
 mod test;
@@ -23,7 +29,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use apply::Apply;
+pub use explain::Explain;
 pub use jp::Jp;
+pub use plan::Plan;
+pub use rbac::Rbac;
 pub use serve::Serve;
 pub use test::Test;
 pub use validate::Validate;
@@ -41,7 +50,10 @@ const EXIT_CODES: &str = "Exit codes: 0 clean, 1 findings, 2 could not run.";
 #[derive(Debug, Subcommand)]
 enum Command {
     Apply(Apply),
+    Explain(Explain),
     Jp(Jp),
+    Plan(Plan),
+    Rbac(Rbac),
     Serve(Box<Serve>),
     Test(Test),
     Validate(Validate),
@@ -58,7 +70,10 @@ impl Command {
     fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         match self {
             Self::Apply(command) => command.run(out),
+            Self::Explain(command) => command.run(out),
             Self::Jp(command) => command.run(out),
+            Self::Plan(command) => command.run(out),
+            Self::Rbac(command) => command.run(out),
             Self::Serve(command) => command.run(out),
             Self::Test(command) => command.run(out),
             Self::Validate(command) => command.run(out),

@@ -172,12 +172,12 @@ impl Kinds {
             .collect()
     }
 
-    /// Where objects of a kind live, whichever version is asked about.
+    /// Where objects of a kind live, whichever version is asked about. Of well-known kinds that is known even while the
+    /// cluster does not serve them.
     pub fn scope(&self, gvk: &Gvk) -> Option<Scope> {
         let same = |kind: &&Arc<ApiKind>| kind.gvk.group == gvk.group && kind.gvk.kind == gvk.kind;
-        self.find(gvk)
-            .or_else(|| self.all.iter().find(same))
-            .map(|kind| kind.scope)
+        let served = self.find(gvk).or_else(|| self.all.iter().find(same)).map(|kind| kind.scope);
+        served.or_else(|| builtin::find(&gvk.group, &gvk.kind).map(|row| row.scope))
     }
 
     pub fn is_empty(&self) -> bool {

@@ -47,19 +47,27 @@ impl Destination {
         if path == POLICIES {
             return Self::Policies;
         }
-        let rest = [RESOURCES].iter().chain(&ALIASES).find_map(|prefix| path.strip_prefix(prefix));
+        let rest = [RESOURCES]
+            .iter()
+            .chain(&ALIASES)
+            .find_map(|prefix| path.strip_prefix(prefix));
         match rest {
             Some("") => Self::Resources(None),
             Some(rest) => {
-                let named = rest.strip_prefix("/policy/").or_else(|| rest.strip_prefix("/finegrained/"));
+                let named = rest
+                    .strip_prefix("/policy/")
+                    .or_else(|| rest.strip_prefix("/finegrained/"));
                 match named.map(|named| named.split('/').collect::<Vec<_>>()).as_deref() {
-                    Some([name]) if !name.is_empty() => {
-                        Self::Resources(Some(PolicyKey { namespace: None, name: (*name).to_owned() }))
-                    }
-                    Some([namespace, name]) if !namespace.is_empty() && !name.is_empty() => Self::Resources(Some(PolicyKey {
-                        namespace: Some((*namespace).to_owned()),
+                    Some([name]) if !name.is_empty() => Self::Resources(Some(PolicyKey {
+                        namespace: None,
                         name: (*name).to_owned(),
                     })),
+                    Some([namespace, name]) if !namespace.is_empty() && !name.is_empty() => {
+                        Self::Resources(Some(PolicyKey {
+                            namespace: Some((*namespace).to_owned()),
+                            name: (*name).to_owned(),
+                        }))
+                    }
                     _ => Self::Elsewhere,
                 }
             }
@@ -74,7 +82,11 @@ async fn judge_policy<P: Office>(port: &P, body: &[u8]) -> Answer {
         Err(unreadable) => return unread(unreadable),
     };
     let span = info_span!(
-        "admit", uid = &*request.uid, kind = &*request.kind.kind, ns = &*request.namespace, name = &*request.name,
+        "admit",
+        uid = &*request.uid,
+        kind = &*request.kind.kind,
+        ns = &*request.namespace,
+        name = &*request.name,
         allowed = Empty
     );
     let verdict = policies::judge(port, &request).instrument(span.clone()).await;
@@ -89,10 +101,16 @@ async fn take_in<P: Counter>(port: &P, only: Option<&PolicyKey>, body: &[u8]) ->
     };
     let root = Value::Object(request);
     let span = info_span!(
-        "intake", uid, kind = text_at(&root, &["kind", "kind"]), ns = text_at(&root, &["namespace"]),
-        name = text_at(&root, &["name"]), operation = text_at(&root, &["operation"])
+        "intake",
+        uid,
+        kind = text_at(&root, &["kind", "kind"]),
+        ns = text_at(&root, &["namespace"]),
+        name = text_at(&root, &["name"]),
+        operation = text_at(&root, &["operation"])
     );
-    let Value::Object(request) = root else { return routes::answer(&uid, &Verdict::allow()) };
+    let Value::Object(request) = root else {
+        return routes::answer(&uid, &Verdict::allow());
+    };
     let verdict = resources::admit(port, only, request).instrument(span).await;
     routes::answer(&uid, &verdict)
 }
@@ -115,14 +133,26 @@ mod tests {
     #[test]
     fn paths() {
         let policy = |namespace: Option<&str>, name: &str| {
-            Destination::Resources(Some(PolicyKey { namespace: namespace.map(str::to_owned), name: name.to_owned() }))
+            Destination::Resources(Some(PolicyKey {
+                namespace: namespace.map(str::to_owned),
+                name: name.to_owned(),
+            }))
         };
         assert_eq!(Destination::of("/policyvalidate"), Destination::Policies);
         assert_eq!(Destination::of("/validate/resources"), Destination::Resources(None));
         assert_eq!(Destination::of("/validate/fail"), Destination::Resources(None));
         assert_eq!(Destination::of("/validate/resources/policy/a"), policy(None, "a"));
-        assert_eq!(Destination::of("/validate/ignore/finegrained/a/b"), policy(Some("a"), "b"));
-        for path in ["/validate", "/", "/validate/resources/", "/validate/resources/policy/", "/validate/resources/policy/a/b/c"] {
+        assert_eq!(
+            Destination::of("/validate/ignore/finegrained/a/b"),
+            policy(Some("a"), "b")
+        );
+        for path in [
+            "/validate",
+            "/",
+            "/validate/resources/",
+            "/validate/resources/policy/",
+            "/validate/resources/policy/a/b/c",
+        ] {
             assert_eq!(Destination::of(path), Destination::Elsewhere, "{path}");
         }
     }

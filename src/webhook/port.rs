@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::Policy;
-use crate::core::generate::{Answer, Facts, Fetch};
 use crate::core::generate::request::UpdateRequest;
+use crate::core::generate::{Answer, Facts, Fetch};
 use crate::core::matching::Requester;
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
@@ -27,8 +27,10 @@ pub trait Office: Send + Sync {
     fn allows(&self, who: &Subject, access: &Access) -> impl Future<Output = Result<bool, Trouble>> + Send;
 
     /// What the API server says of CEL conditions: nothing if they compile, else why not.
-    fn objections(&self, conditions: &[(String, String)])
-    -> impl Future<Output = Result<Option<String>, Trouble>> + Send;
+    fn objections(
+        &self,
+        conditions: &[(String, String)],
+    ) -> impl Future<Output = Result<Option<String>, Trouble>> + Send;
 
     /// Makes sure that requests which the rules of a policy wait for are sent here, before anybody makes one.
     fn register(&self, policy: Arc<Policy>) -> impl Future<Output = Result<(), Trouble>> + Send;

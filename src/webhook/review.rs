@@ -32,7 +32,7 @@ pub struct Request<'a, Old> {
     pub operation: Operation,
     #[serde(default)]
     pub user_info: UserInfo,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::object::read")]
     pub object: Option<Value>,
     #[serde(default = "Option::default")]
     pub old_object: Option<Old>,
@@ -240,10 +240,17 @@ pub(super) fn read_whole(body: &[u8]) -> Result<(String, Map<String, Value>), Un
     match review {
         Value::Object(mut review) if is_review && !uid.is_empty() => match review.remove("request") {
             Some(Value::Object(request)) => Ok((uid, request)),
-            _ => Err(Unreadable::Body { reason: "the review has no request".to_owned() }),
+            _ => Err(Unreadable::Body {
+                reason: "the review has no request".to_owned(),
+            }),
         },
-        _ if uid.is_empty() => Err(Unreadable::Body { reason: "the review has no request.uid".to_owned() }),
-        _ => Err(Unreadable::Review { uid, reason: format!("the body must be {API_VERSION} {KIND}") }),
+        _ if uid.is_empty() => Err(Unreadable::Body {
+            reason: "the review has no request.uid".to_owned(),
+        }),
+        _ => Err(Unreadable::Review {
+            uid,
+            reason: format!("the body must be {API_VERSION} {KIND}"),
+        }),
     }
 }
 

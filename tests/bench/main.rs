@@ -1,8 +1,11 @@
 //! Measurements of whole parts, each beside something simple that was measured in the same run.
 //!
-//! `cargo bench` runs all of them; `cargo bench -- https` one; `--json` prints data instead of tables; `--quick` takes
-//! fewer and shorter rounds.
+//! `cargo bench` runs all of them but `cluster`, which takes minutes and a control plane; `cargo bench -- https` runs one;
+//! `--json` prints data instead of tables; `--quick` takes fewer and shorter rounds.
 
+mod cluster;
+mod expr;
+mod generate;
 mod https;
 
 use std::process::ExitCode;
@@ -22,7 +25,10 @@ pub(crate) struct Report {
 
 type Bench = fn(quick: bool) -> anyhow::Result<Report>;
 
-const BENCHES: &[(&str, Bench)] = &[("https", https::run)];
+const BENCHES: &[(&str, Bench)] =
+    &[("expr", expr::run), ("generate", generate::run), ("https", https::run), (CLUSTER, cluster::run)];
+/// Runs only if it is asked for.
+const CLUSTER: &str = "cluster";
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,7 +40,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut data = Map::new();
     let mut missed = Vec::new();
     for (name, bench) in BENCHES {
-        if !names.is_empty() && !names.iter().any(|wanted| wanted == name) {
+        let named = names.iter().any(|wanted| wanted == name);
+        if !named && (!names.is_empty() || *name == CLUSTER) {
             continue;
         }
         let report = bench(has("--quick"))?;

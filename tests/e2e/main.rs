@@ -2,8 +2,10 @@
 
 mod support;
 
+mod admission;
 mod certificates;
 mod generate;
+mod chaos;
 mod node;
 mod proxy_template;
 mod serving;

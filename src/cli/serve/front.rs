@@ -65,7 +65,13 @@ struct Known {
 
 impl Front {
     /// `installed` is the webhook configuration of the install.
-    pub(super) fn new(api: Api, args: AdmissionArgs, namespace: String, installed: String, controller: &Controller) -> Self {
+    pub(super) fn new(
+        api: Api,
+        args: AdmissionArgs,
+        namespace: String,
+        installed: String,
+        controller: &Controller,
+    ) -> Self {
         let names = Names {
             installed,
             configuration: args.resource_webhook_configuration.clone(),
@@ -148,7 +154,9 @@ impl Front {
         let excluded = &self.settings.load().excluded_users;
         let none = UserPatterns::default();
         let policies = self.snapshot.load();
-        excluded.roles != none || excluded.cluster_roles != none || policies.rules().any(|entry| asks_roles(&entry.policy))
+        excluded.roles != none
+            || excluded.cluster_roles != none
+            || policies.rules().any(|entry| asks_roles(&entry.policy))
     }
 
     fn known_kinds(&self) -> Arc<Catalog> {
@@ -158,7 +166,10 @@ impl Front {
             return known.catalog.clone();
         }
         let catalog = Arc::new(kinds.catalog());
-        self.catalog.store(Arc::new(Known { kinds, catalog: catalog.clone() }));
+        self.catalog.store(Arc::new(Known {
+            kinds,
+            catalog: catalog.clone(),
+        }));
         catalog
     }
 
@@ -192,11 +203,16 @@ impl Office for Front {
     }
 
     async fn allows(&self, who: &Subject, access: &Access) -> Result<bool, Trouble> {
-        access::allows(&self.api, who, access).await.map_err(|error| error.to_string())
+        access::allows(&self.api, who, access)
+            .await
+            .map_err(|error| error.to_string())
     }
 
     async fn objections(&self, conditions: &[(String, String)]) -> Result<Option<String>, Trouble> {
-        self.registrar.objections(conditions).await.map_err(|error| error.to_string())
+        self.registrar
+            .objections(conditions)
+            .await
+            .map_err(|error| error.to_string())
     }
 
     async fn register(&self, policy: Arc<Policy>) -> Result<(), Trouble> {
@@ -214,7 +230,13 @@ impl Office for Front {
     }
 
     async fn accounts(&self) -> Result<Accounts, Trouble> {
-        let AdmissionArgs { admission_account, background_account, reports_account, author_check, .. } = &self.args;
+        let AdmissionArgs {
+            admission_account,
+            background_account,
+            reports_account,
+            author_check,
+            ..
+        } = &self.args;
         let own = if admission_account.is_none() || background_account.is_none() {
             self.own_name().await?.clone()
         } else {
@@ -258,6 +280,9 @@ impl Counter for Front {
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {
-        self.reader.answer(fetch).await.unwrap_or_else(|error| Answer::Failed(error.to_string()))
+        self.reader
+            .answer(fetch)
+            .await
+            .unwrap_or_else(|error| Answer::Failed(error.to_string()))
     }
 }

@@ -55,8 +55,14 @@ pub struct Rights {
 
 /// Reads them from a document. `plural` gives the name of the resource of a kind.
 pub fn rights(document: &Value, plural: &dyn Fn(&Gvk) -> Option<String>) -> Rights {
-    let mut reading = Reading { plural, synchronize: false, rights: Rights::default() };
-    let rules = Node::new(Some(document), FieldPath::root()).below("spec").below("rules");
+    let mut reading = Reading {
+        plural,
+        synchronize: false,
+        rights: Rights::default(),
+    };
+    let rules = Node::new(Some(document), FieldPath::root())
+        .below("spec")
+        .below("rules");
     for rule in items(&rules).iter().filter(|rule| rule.below("generate").is_present()) {
         let generate = rule.below("generate");
         reading.synchronize = generate.below("synchronize").value() == Some(&Value::Bool(true));
@@ -96,7 +102,9 @@ impl Reading<'_> {
         }
         let data_list = items(&node.below("dataList"));
         if !data_list.is_empty() {
-            return data_list.iter().for_each(|item| self.add(Part::Target, item, reference(item.value())));
+            return data_list
+                .iter()
+                .for_each(|item| self.add(Part::Target, item, reference(item.value())));
         }
         let target = reference(node.value());
         let clone = node.below("clone");
@@ -123,7 +131,11 @@ impl Reading<'_> {
             let to = reference(target.value());
             let given = |own: &'_ str| !own.is_empty();
             let to = Reference {
-                api_version: if given(to.api_version) { to.api_version } else { from.api_version },
+                api_version: if given(to.api_version) {
+                    to.api_version
+                } else {
+                    from.api_version
+                },
                 kind: if given(to.kind) { to.kind } else { from.kind },
                 ..to
             };
@@ -133,10 +145,21 @@ impl Reading<'_> {
         let (from, to) = (clone_list.value(), node.value());
         for kind in items(&clone_list.below("kinds")) {
             let text = kind.value().and_then(Value::as_str).unwrap_or_default();
-            let Some((api_version, name)) = text.rsplit_once('/') else { continue };
+            let Some((api_version, name)) = text.rsplit_once('/') else {
+                continue;
+            };
             for (part, place) in [(Part::Source, from), (Part::Target, to)] {
                 let namespace = place.map_or("", |place| text_at(place, &["namespace"]));
-                self.add(part, &kind, Reference { api_version, kind: name, namespace, name: "" });
+                self.add(
+                    part,
+                    &kind,
+                    Reference {
+                        api_version,
+                        kind: name,
+                        namespace,
+                        name: "",
+                    },
+                );
             }
         }
     }
@@ -146,7 +169,16 @@ impl Reading<'_> {
             let config_map = entry.below("configMap");
             if let Some(value) = config_map.value() {
                 let (namespace, name) = (text_at(value, &["namespace"]), text_at(value, &["name"]));
-                self.add(Part::Lookup, &config_map, Reference { api_version: "v1", kind: "ConfigMap", namespace, name });
+                self.add(
+                    Part::Lookup,
+                    &config_map,
+                    Reference {
+                        api_version: "v1",
+                        kind: "ConfigMap",
+                        namespace,
+                        name,
+                    },
+                );
             }
             let call = entry.below("apiCall");
             let method = call.below("method").value().and_then(Value::as_str).unwrap_or("GET");
@@ -162,8 +194,12 @@ impl Reading<'_> {
     fn call(&mut self, node: &Node<'_>, text: &str) {
         // A word that no object has for a name takes the place of each variable while the path is taken apart.
         const UNKNOWN: &str = "0-variable-0";
-        let Some(plain) = replace_variables(text, UNKNOWN) else { return };
-        let Ok(ApiPath::Resource(path)) = ApiPath::parse(&plain) else { return };
+        let Some(plain) = replace_variables(text, UNKNOWN) else {
+            return;
+        };
+        let Ok(ApiPath::Resource(path)) = ApiPath::parse(&plain) else {
+            return;
+        };
         let known = |text: Option<String>| text.filter(|text| !text.contains(UNKNOWN)).unwrap_or_default();
         if path.resource.contains(UNKNOWN) || path.group.contains(UNKNOWN) {
             return;
@@ -181,7 +217,12 @@ impl Reading<'_> {
     }
 
     fn add(&mut self, part: Part, node: &Node<'_>, reference: Reference<'_>) {
-        let Reference { api_version, kind, namespace, name } = reference;
+        let Reference {
+            api_version,
+            kind,
+            namespace,
+            name,
+        } = reference;
         if api_version.is_empty() || kind.is_empty() || is_variable(api_version) || is_variable(kind) {
             return;
         }
@@ -191,7 +232,13 @@ impl Reading<'_> {
             self.rights.unresolved.push((node.path.clone(), gvk));
             return;
         };
-        let known = |text: &str| if is_variable(text) { String::new() } else { text.to_owned() };
+        let known = |text: &str| {
+            if is_variable(text) {
+                String::new()
+            } else {
+                text.to_owned()
+            }
+        };
         self.rights.needs.push(Need {
             part,
             field: node.path.clone(),
@@ -208,7 +255,11 @@ impl Reading<'_> {
 impl Need {
     /// What the account that writes must be allowed.
     pub fn writer_verbs(&self) -> &'static [&'static str] {
-        if self.synchronize { &["get", "create", "update", "delete"] } else { &["get", "create"] }
+        if self.synchronize {
+            &["get", "create", "update", "delete"]
+        } else {
+            &["get", "create"]
+        }
     }
 
     /// What the author of the policy must be allowed, because the rule does it for everybody.
@@ -247,12 +298,19 @@ impl Need {
 
 fn items<'v>(node: &Node<'v>) -> Vec<Node<'v>> {
     let values = node.value().and_then(Value::as_array).into_iter().flatten().enumerate();
-    values.map(|(index, value)| Node::new(Some(value), node.path.index(index))).collect()
+    values
+        .map(|(index, value)| Node::new(Some(value), node.path.index(index)))
+        .collect()
 }
 
 fn reference(value: Option<&Value>) -> Reference<'_> {
     let text = |field: &str| value.map_or("", |value| text_at(value, &[field]));
-    Reference { api_version: text("apiVersion"), kind: text("kind"), namespace: text("namespace"), name: text("name") }
+    Reference {
+        api_version: text("apiVersion"),
+        kind: text("kind"),
+        namespace: text("namespace"),
+        name: text("name"),
+    }
 }
 
 /// Nothing if braces do not pair up.
@@ -316,7 +374,10 @@ mod tests {
             json!({"generate": {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy/status", "name": "a", "namespace": "n"}}),
             &["Target networkpolicies.networking.k8s.io/status n/a"],
         );
-        check(json!({"generate": {"apiVersion": "v1", "kind": "{{k}}", "name": "a", "namespace": "n"}}), &[]);
+        check(
+            json!({"generate": {"apiVersion": "v1", "kind": "{{k}}", "name": "a", "namespace": "n"}}),
+            &[],
+        );
         check(json!({"validate": {}}), &[]);
     }
 
@@ -324,7 +385,12 @@ mod tests {
     fn lists() {
         check(
             json!({"generate": {"namespace": "n", "cloneList": {"namespace": "s", "kinds": ["v1/Secret", "v1/ConfigMap"]}}}),
-            &["Source secrets s/", "Target secrets n/", "Source configmaps s/", "Target configmaps n/"],
+            &[
+                "Source secrets s/",
+                "Target secrets n/",
+                "Source configmaps s/",
+                "Target configmaps n/",
+            ],
         );
         check(
             json!({"generate": {"dataList": [{"apiVersion": "v1", "kind": "Nothing", "name": "a"},

@@ -92,6 +92,11 @@ impl Cluster {
         }
     }
 
+    /// With which other programs than kubectl reach it.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// The same cluster, seen as one of its service accounts.
     pub(crate) fn acting_as(&self, namespace: &str, account: &str) -> Self {
         let identity = tempfile::tempdir().expect("a folder of its own");

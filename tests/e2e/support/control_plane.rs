@@ -35,8 +35,14 @@ impl ControlPlane {
 
     /// Kills the API server and starts it again, with everything that is stored; returns when it answers.
     pub(crate) fn restart_api_server(&self) {
-        let status = Command::new("kill").arg("-USR1").arg(self.script.pid().to_string()).status();
-        assert!(status.is_ok_and(|status| status.success()), "the control plane has ended");
+        let status = Command::new("kill")
+            .arg("-USR1")
+            .arg(self.script.pid().to_string())
+            .status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "the control plane has ended"
+        );
         self.script.expect("restarted", Duration::from_secs(90));
     }
 

@@ -1,0 +1,115 @@
+//! A cluster as explaining commands see it: read-only, one question at a time, each put once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::cluster::apply::Method;
+use crate::cluster::discovery::Discovery;
+use crate::cluster::kinds::{ApiKind, Kinds};
+use crate::cluster::{Api, Reader, Rehearsal, Selection, connect};
+use crate::core::generate::{Answer, Fetch};
+use crate::core::resource::Gvk;
+
+/// Which cluster.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(super) struct Connection {
+    /// The kubeconfig to use
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long)]
+    context: Option<String>,
+}
+
+/// A cluster to look at.
+pub(super) struct Cluster {
+    runtime: Runtime,
+    api: Api,
+    reader: Reader,
+    kinds: Arc<Kinds>,
+    answers: BTreeMap<Fetch, Answer>,
+}
+
+impl Connection {
+    pub(super) fn open(self) -> anyhow::Result<Cluster> {
+        let Self { kubeconfig, context } = self;
+        let runtime = Runtime::new().context("starting the runtime")?;
+        let api = Api::new(runtime.block_on(connect(kubeconfig.as_deref(), context.as_deref()))?);
+        let discovery = Arc::new(Discovery::new(api.clone()));
+        runtime
+            .block_on(discovery.refresh())
+            .context("asking for the kinds of the cluster")?;
+        let reader = Reader::new(api.clone(), discovery.clone());
+        Ok(Cluster {
+            runtime,
+            api,
+            reader,
+            kinds: discovery.kinds(),
+            answers: BTreeMap::new(),
+        })
+    }
+}
+
+impl Cluster {
+    pub(super) fn kinds(&self) -> Arc<Kinds> {
+        self.kinds.clone()
+    }
+
+    pub(super) fn kind(&self, gvk: &Gvk) -> anyhow::Result<Arc<ApiKind>> {
+        let found = self.kinds.find(gvk).cloned();
+        found.with_context(|| format!("the cluster has no kind {gvk}"))
+    }
+
+    /// An object, or nothing if it is not there.
+    pub(super) fn find(&self, kind: &ApiKind, namespace: Option<&str>, name: &str) -> anyhow::Result<Option<Value>> {
+        let found = self.runtime.block_on(self.api.find(kind, namespace, name))?;
+        Ok(found.map(|object| kind.named(object)))
+    }
+
+    /// All objects of a kind with some labels, in a namespace or in all.
+    pub(super) fn list(&self, kind: &ApiKind, namespace: Option<&str>, labels: &str) -> anyhow::Result<Vec<Value>> {
+        let selection = Selection {
+            namespace: namespace.map(str::to_owned),
+            labels: labels.to_owned(),
+            metadata_only: false,
+        };
+        Ok(self.runtime.block_on(self.api.list_all(kind, &selection))?)
+    }
+
+    /// What the API server would store in place of an object; nothing is stored.
+    pub(super) fn rehearse(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+        body: &Value,
+        method: Method,
+    ) -> anyhow::Result<Value> {
+        let (api, rehearsal) = (&self.api, Rehearsal::Yes);
+        Ok(match method {
+            Method::Replace => self
+                .runtime
+                .block_on(api.replace(kind, namespace, name, body, rehearsal))?,
+            Method::Apply => self
+                .runtime
+                .block_on(api.apply(kind, namespace, name, body, rehearsal))?,
+        })
+    }
+
+    /// What a rule looks up.
+    pub(super) fn answer(&mut self, fetch: &Fetch) -> Answer {
+        if let Some(known) = self.answers.get(fetch) {
+            return known.clone();
+        }
+        let answer = self.runtime.block_on(self.reader.answer(fetch));
+        let answer = answer.unwrap_or_else(|error| Answer::Failed(error.to_string()));
+        self.answers.insert(fetch.clone(), answer.clone());
+        answer
+    }
+}

@@ -1,0 +1,302 @@
+//! `writ plan`: what applying policies would do to a live cluster, before anything is written.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::Outcome;
+use super::connection::{Cluster, Connection};
+use super::foresight::{self, Action, Step};
+use super::format::Format;
+use super::simulate::{Complaint, PolicyFile, Simulation};
+use crate::compile;
+use crate::core::generate::{Apply, Evaluation, Marks, Policy, Reach, Rule, Way, downstream};
+use crate::core::resource::{Gvk, ObjectKey, text_at};
+
+/// Show what applying generate policies would create, update and delete in a live cluster
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Rules with generateExisting are run for every trigger there is; other rules for the triggers of what they have made
+before. Rules that the stored policy has and the given one has not lose what they made, as the table of retention says.
+Nothing is written; the content of Secrets is not shown.
+
+Examples:
+  writ plan policy.yaml
+  writ plan policies/ --existing          as if every rule had generateExisting
+  writ plan policy.yaml -o json | jq '.steps[] | select(.action == \"delete\")'
+
+Exit codes: 0 nothing would change, 1 something would change or fails, 2 could not run.")]
+pub struct Plan {
+    /// Files or folders with policies (YAML or JSON); `-` reads standard input
+    #[arg(required = true, value_name = "POLICY")]
+    policies: Vec<PathBuf>,
+    /// Run all rules for the triggers that exist, not only those with generateExisting
+    #[arg(long)]
+    existing: bool,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Everything that was found out.
+#[derive(Default)]
+struct Findings {
+    steps: Vec<Step>,
+    errors: Vec<Complaint>,
+    notes: Vec<String>,
+}
+
+impl Plan {
+    pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let Self {
+            policies,
+            existing,
+            connection,
+            format,
+        } = self;
+        let mut cluster = connection.open()?;
+        let kinds = cluster.kinds();
+        let mut simulation = Simulation::default();
+        simulation.read_policies_among(&policies, &|gvk| kinds.scope(gvk))?;
+        let Simulation {
+            policies: files,
+            refused,
+            warnings,
+            ..
+        } = simulation;
+        if files.is_empty() && refused.is_empty() {
+            anyhow::bail!("no ClusterPolicy or Policy of kyverno.io/v1 or v2beta1 among the given files");
+        }
+        let mut findings = Findings {
+            errors: refused,
+            ..Findings::default()
+        };
+        for file in &files {
+            foresee(&mut cluster, file, existing, &mut findings)?;
+        }
+        let Findings { steps, errors, notes } = findings;
+        format.print(out, || to_json(&steps, &errors, &notes), |out| print_text(&steps, out))?;
+        let mut talk = std::io::stderr().lock();
+        for note in &notes {
+            writeln!(talk, "note: {note}")?;
+        }
+        for warning in &warnings {
+            write!(talk, "{}", warning.to_text("warning"))?;
+        }
+        for error in &errors {
+            write!(talk, "{}", error.to_text("error"))?;
+        }
+        let changes = steps.iter().any(|step| step.action.changes_something());
+        Ok(if changes || !errors.is_empty() {
+            Outcome::Findings
+        } else {
+            Outcome::Clean
+        })
+    }
+}
+
+fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &mut Findings) -> anyhow::Result<()> {
+    let policy = &file.policy;
+    let stored = stored_policy(cluster, policy)?;
+    // Triggers on which a rule of the policy has acted, where one rule is enough.
+    let mut acted: BTreeSet<String> = BTreeSet::new();
+    for rule in &policy.rules {
+        if rule.way() == Way::Admission {
+            let note = "waits for requests, so applying the policy does nothing by itself";
+            findings
+                .notes
+                .push(format!("policy {}, rule {}: {note}", policy.key, rule.name));
+            continue;
+        }
+        let triggers = if existing || rule.generate_existing {
+            existing_triggers(cluster, rule)?
+        } else {
+            recorded_triggers(cluster, rule)?
+        };
+        for trigger in triggers {
+            let (key, uid) = (ObjectKey::of(&trigger), text_at(&trigger, &["metadata", "uid"]));
+            if policy.apply == Apply::One && acted.contains(uid) {
+                continue;
+            }
+            match foresight::evaluate(cluster, rule, &trigger) {
+                Ok(Evaluation::Done(plan)) => {
+                    acted.insert(uid.to_owned());
+                    findings
+                        .steps
+                        .extend(foresight::steps(cluster, policy, rule, &key, &plan)?);
+                    let failures = plan.failures.iter();
+                    let told = failures
+                        .map(|failure| Complaint::of_rule(file, &key.to_string(), failure.place, &failure.error));
+                    findings.errors.extend(told);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    acted.insert(uid.to_owned());
+                    findings
+                        .errors
+                        .push(Complaint::of_rule(file, &key.to_string(), Default::default(), &error));
+                }
+            }
+        }
+    }
+    for rule in stored.iter().flat_map(|stored| &stored.rules) {
+        if policy.rules.iter().all(|kept| kept.name != rule.name) {
+            findings.steps.extend(bereaved(cluster, rule)?);
+        }
+    }
+    Ok(())
+}
+
+/// The policy of that name that the cluster has, if it can run.
+fn stored_policy(cluster: &Cluster, policy: &Policy) -> anyhow::Result<Option<Policy>> {
+    let kind = if policy.key.namespace.is_some() {
+        "Policy"
+    } else {
+        "ClusterPolicy"
+    };
+    let Ok(kind) = cluster.kind(&Gvk::new("kyverno.io/v1", kind)) else {
+        return Ok(None);
+    };
+    let stored = cluster.find(&kind, policy.key.namespace.as_deref(), &policy.key.name)?;
+    let kinds = cluster.kinds();
+    Ok(stored.and_then(|document| compile::generate::policy_among(&document, &|gvk| kinds.scope(gvk)).0))
+}
+
+fn within(rule: &Rule) -> Option<&str> {
+    match &rule.reach {
+        Reach::Cluster => None,
+        Reach::Namespace(namespace) => Some(namespace),
+    }
+}
+
+/// Every object of the kinds that a rule matches.
+fn existing_triggers(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value>> {
+    let mut seen = BTreeSet::new();
+    let mut triggers = Vec::new();
+    let kinds = cluster.kinds();
+    for kind in rule
+        .matching
+        .matching
+        .kinds()
+        .flat_map(|selector| kinds.select(selector))
+    {
+        if seen.insert(kind.gvk.clone()) {
+            triggers.extend(cluster.list(&kind, within(rule), "")?);
+        }
+    }
+    Ok(triggers)
+}
+
+/// The triggers of what a synchronized rule has made before, as far as they are still there.
+fn recorded_triggers(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value>> {
+    if !rule.synchronize {
+        return Ok(Vec::new());
+    }
+    let made = made_by(cluster, rule)?;
+    let mut wanted: BTreeSet<(Gvk, Option<String>, String)> = BTreeSet::new();
+    for marks in made.iter().filter_map(Marks::read) {
+        wanted.insert((marks.trigger.gvk, marks.trigger.namespace, marks.trigger.uid));
+    }
+    let mut triggers = Vec::new();
+    for (gvk, namespace, uid) in wanted {
+        triggers.extend(find_by_uid(cluster, &gvk, namespace.as_deref(), &uid)?);
+    }
+    Ok(triggers)
+}
+
+/// An object of which labels tell everything but the name.
+pub(super) fn find_by_uid(
+    cluster: &Cluster,
+    gvk: &Gvk,
+    namespace: Option<&str>,
+    uid: &str,
+) -> anyhow::Result<Option<Value>> {
+    let Ok(kind) = cluster.kind(gvk) else { return Ok(None) };
+    let objects = cluster.list(&kind, namespace, "")?;
+    Ok(objects
+        .into_iter()
+        .find(|object| !uid.is_empty() && text_at(object, &["metadata", "uid"]) == uid))
+}
+
+/// What carries the labels of a rule.
+fn made_by(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value>> {
+    let selector = downstream::selector(&rule.policy, Some(&rule.name));
+    let mut seen = BTreeSet::new();
+    let mut made = Vec::new();
+    for target in rule.target_kinds() {
+        let gvk = Gvk::new(&target.api_version, target.kind.split('/').next().unwrap_or_default());
+        if let Ok(kind) = cluster.kind(&gvk)
+            && seen.insert(gvk)
+        {
+            made.extend(cluster.list(&kind, within(rule), &selector)?);
+        }
+    }
+    Ok(made)
+}
+
+/// What goes with a rule that is taken out of its policy.
+fn bereaved(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Step>> {
+    let legacy = rule.legacy();
+    let gone = made_by(cluster, rule)?.into_iter().filter(|object| {
+        let (gvk, copied) = (
+            Gvk::of(object),
+            Marks::read(object).is_some_and(|marks| marks.source.is_some()),
+        );
+        legacy
+            .iter()
+            .any(|legacy| Gvk::new(&legacy.api_version, legacy.kind.as_str()) == gvk && legacy.includes(copied))
+    });
+    let step = |object: Value| Step {
+        policy: rule.policy.to_string(),
+        rule: rule.name.clone(),
+        trigger: String::new(),
+        object: ObjectKey::of(&object),
+        action: Action::Delete,
+    };
+    Ok(gone.map(step).collect())
+}
+
+fn to_json(steps: &[Step], errors: &[Complaint], notes: &[String]) -> Value {
+    json!({
+        "steps": steps.iter().map(Step::to_json).collect::<Vec<_>>(),
+        "errors": errors.iter().map(Complaint::to_json).collect::<Vec<_>>(),
+        "notes": notes,
+    })
+}
+
+fn print_text(steps: &[Step], out: &mut dyn Write) -> std::io::Result<()> {
+    for step in steps.iter().filter(|step| step.action.changes_something()) {
+        let Step {
+            policy,
+            rule,
+            trigger,
+            object,
+            action,
+        } = step;
+        let trigger = if trigger.is_empty() {
+            "the rule is gone".to_owned()
+        } else {
+            format!("trigger {trigger}")
+        };
+        writeln!(
+            out,
+            "{} {object}  (policy {policy}, rule {rule}, {trigger})",
+            action.as_str()
+        )?;
+        if let Action::Update(lines) = action {
+            for line in lines {
+                writeln!(out, "    {line}")?;
+            }
+        }
+    }
+    let count = |action: &str| steps.iter().filter(|step| step.action.as_str() == action).count();
+    let (create, update, delete) = (count("create"), count("update"), count("delete"));
+    writeln!(
+        out,
+        "{create} to create, {update} to update, {delete} to delete, {} unchanged",
+        steps.len() - create - update - delete
+    )
+}

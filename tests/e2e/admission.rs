@@ -1,0 +1,332 @@
+//! Generate policies at the door of a real API server: what is refused and why, what is registered, what a dry run is told,
+//! and what the explaining commands say.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{self, Cluster, Namespace, eventually, unique};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// A policy whose triggers are ConfigMaps `start-…` of one namespace and whose targets are beside them.
+fn policy(name: &str, namespace: &str, kind: &str, more: &str) -> String {
+    format!(
+        r#"
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {{name: {name}}}
+spec:
+  background: false
+  rules:
+    - name: out
+      match: {{any: [{{resources: {{kinds: [ConfigMap], names: ["start-*"], namespaces: [{namespace}]}}}}]}}
+      generate:
+        apiVersion: v1
+        kind: {kind}
+        name: "out-{{{{request.object.metadata.name}}}}"
+        namespace: {namespace}
+        {more}
+"#
+    )
+}
+
+/// Lets Writ write ConfigMaps and Secrets, as people grant it.
+fn granted(cluster: &Cluster, ns: &Namespace<'_>) {
+    let role = unique("admission-tests");
+    ns.owns("clusterrole", &role);
+    let yaml = format!(
+        r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {{name: {role}, labels: {{rbac.writ.dev/aggregate: "true"}}}}
+rules:
+  - apiGroups: [""]
+    resources: [configmaps, secrets]
+    verbs: [get, list, watch, create, update, patch, delete]
+"#
+    );
+    cluster.kubectl(["apply", "-f", "-"]).stdin(&yaml).ok();
+    eventually(SOON, "the rights", || {
+        let arguments = [
+            "auth",
+            "can-i",
+            "delete",
+            "secrets",
+            "--as=system:serviceaccount:writ-system:writ",
+            "-A",
+        ];
+        let answer = cluster.kubectl(arguments).run();
+        if answer.success { Ok(()) } else { Err(answer.stdout) }
+    });
+}
+
+fn writ(cluster: &Cluster, arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_writ"))
+        .args(arguments)
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .output()
+        .expect("writ runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code().unwrap_or(-1),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+fn get(ns: &Namespace<'_>, kind: &str, name: &str) -> Result<Value, String> {
+    let answer = ns.kubectl(["get", kind, name, "-o", "json"]).run();
+    if answer.success {
+        Ok(serde_json::from_str(&answer.stdout).expect("JSON"))
+    } else {
+        Err(answer.stderr)
+    }
+}
+
+#[test]
+fn rights_that_are_missing_are_named_and_count_once_they_are_granted() {
+    let Some(cluster) = support::with_writ() else { return };
+    let ns = cluster.namespace("rights");
+    let name = unique("rights");
+    ns.owns("clusterpolicy", &name);
+    let leases = policy(&name, &ns.name, "Lease", "synchronize: true")
+        .replace("apiVersion: v1\n", "apiVersion: coordination.k8s.io/v1\n");
+    let refusal = format!(
+        "spec.rules[0].generate: system:serviceaccount:writ-system:writ is not allowed to create, delete, get, update \
+         leases.coordination.k8s.io in namespace `{}`",
+        ns.name
+    );
+    ns.rejects(&leases, &refusal);
+
+    let (code, role, talk) = {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), &leases).expect("a written file");
+        writ(
+            cluster,
+            &["rbac", file.path().to_str().expect("a path"), "--name", &name],
+        )
+    };
+    assert_eq!(code, 0, "{talk}");
+    ns.owns("clusterrole", &name);
+    cluster.kubectl(["apply", "-f", "-"]).stdin(&role).ok();
+    eventually(SOON, "the role to count", || {
+        let answer = ns.kubectl(["apply", "-f", "-"]).stdin(&leases).run();
+        if answer.success { Ok(()) } else { Err(answer.stderr) }
+    });
+}
+
+#[test]
+fn authors_need_the_rights_that_their_policies_use() {
+    let Some(cluster) = support::with_writ() else { return };
+    let ns = cluster.namespace("author");
+    granted(cluster, &ns);
+    let (name, role) = (unique("author"), unique("author-role"));
+    for kind in ["clusterpolicy", "clusterrolebinding"] {
+        ns.owns(kind, if kind == "clusterpolicy" { &name } else { &role });
+    }
+    ns.owns("clusterrole", &role);
+    ns.kubectl(["create", "serviceaccount", "author"]).ok();
+    let account = format!("--serviceaccount={}:author", ns.name);
+    cluster
+        .kubectl([
+            "create",
+            "clusterrole",
+            &role,
+            "--verb=*",
+            "--resource=clusterpolicies.kyverno.io",
+        ])
+        .ok();
+    cluster
+        .kubectl([
+            "create",
+            "clusterrolebinding",
+            &role,
+            &format!("--clusterrole={role}"),
+            &account,
+        ])
+        .ok();
+    let author = cluster.acting_as(&ns.name, "author");
+    let yaml = policy(&name, &ns.name, "Secret", "clone: {name: key, namespace: kube-system}");
+    let refusal = author.kubectl(["apply", "-f", "-"]).stdin(&yaml).run();
+    assert!(!refusal.success);
+    for part in [
+        "is not allowed to get secrets `key` in namespace `kube-system`",
+        "is not allowed to create secrets in namespace",
+    ] {
+        assert!(refusal.stderr.contains(part), "{}", refusal.stderr);
+    }
+    ns.accepts(&yaml);
+
+    // Somebody who changes nothing is asked nothing.
+    let labelled = author.kubectl(["label", "clusterpolicy", &name, "team=x"]).run();
+    assert!(labelled.success, "{}", labelled.stderr);
+}
+
+#[test]
+fn conditions_are_compiled_and_unknown_kinds_waited_for() {
+    let Some(cluster) = support::with_writ() else { return };
+    let ns = cluster.namespace("conditions");
+    granted(cluster, &ns);
+    let name = unique("conditions");
+    ns.owns("clusterpolicy", &name);
+    let with = |expression: &str| {
+        let condition =
+            format!("webhookConfiguration: {{matchConditions: [{{name: c, expression: \"{expression}\"}}]}}\n  rules:");
+        policy(&name, &ns.name, "Secret", "data: {}").replace("rules:", &condition)
+    };
+    ns.rejects(
+        &with("object.["),
+        "spec.webhookConfiguration.matchConditions: [0].expression",
+    );
+    ns.accepts(&with("object.metadata.name != 'x'"));
+
+    let unknown = policy(&name, &ns.name, "Secret", "data: {}").replace("[ConfigMap]", "[example.org/v1/Widget]");
+    cluster.kubectl(["delete", "clusterpolicy", &name]).ok();
+    let said = ns.accepts(&unknown);
+    assert!(
+        said.contains("the cluster has no kind `example.org/v1/Widget`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_request_right_after_the_policy_is_not_missed() {
+    let Some(cluster) = support::with_writ() else { return };
+    let ns = cluster.namespace("intake");
+    granted(cluster, &ns);
+    let name = unique("intake");
+    ns.owns("clusterpolicy", &name);
+    let more = "synchronize: true\n        data: {stringData: {user: \"{{request.userInfo.username}}\"}}";
+    ns.accepts(&policy(&name, &ns.name, "Secret", more));
+    // Only admission knows who asked: had the request not come through it, there would be nothing.
+    ns.kubectl(["create", "configmap", "start-a"]).ok();
+    let secret = eventually(SOON, "the secret", || get(&ns, "secret", "out-start-a"));
+    assert_eq!(secret["metadata"]["labels"]["generate.kyverno.io/rule-name"], "out");
+    assert!(secret["data"]["user"].as_str().is_some_and(|user| !user.is_empty()));
+    eventually(SOON, "the end of the stored request", || {
+        let selector = format!("-l=generate.kyverno.io/policy-name={name}");
+        let left = cluster
+            .kubectl(["get", "updaterequests", "-A", &selector, "--no-headers"])
+            .ok();
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
+    ns.kubectl(["delete", "configmap", "start-a"]).ok();
+    eventually(SOON, "the end of the secret", || {
+        match get(&ns, "secret", "out-start-a") {
+            Ok(found) => Err(found.to_string()),
+            Err(_) => Ok(()),
+        }
+    });
+}
+
+#[test]
+fn entries_fail_open_and_belong_to_the_install() {
+    let Some(cluster) = support::with_writ() else { return };
+    let ns = cluster.namespace("entries");
+    granted(cluster, &ns);
+    let name = unique("entries");
+    ns.owns("clusterpolicy", &name);
+    ns.accepts(&policy(&name, &ns.name, "Secret", "data: {}"));
+    let text = cluster
+        .kubectl(["get", "validatingwebhookconfigurations", "writ-resources", "-o", "json"])
+        .ok();
+    let configuration: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(configuration["metadata"]["ownerReferences"][0]["name"], "writ");
+    let entries = configuration["webhooks"].as_array().expect("a list");
+    let preview = entries
+        .iter()
+        .find(|entry| entry["name"] == "preview.writ.dev")
+        .expect("an entry for previews");
+    assert_eq!(
+        preview["matchConditions"][0]["expression"],
+        "has(request.dryRun) && request.dryRun"
+    );
+    for entry in entries {
+        assert_eq!(entry["failurePolicy"], "Ignore", "{entry}");
+        let excluded = &entry["namespaceSelector"]["matchExpressions"][0]["values"];
+        assert_eq!(*excluded, serde_json::json!(["kube-system", "writ-system"]));
+    }
+}
+
+#[test]
+fn dry_runs_and_commands_tell_what_rules_do() {
+    let Some(cluster) = support::with_writ() else { return };
+    let ns = cluster.namespace("tell");
+    granted(cluster, &ns);
+    let name = unique("tell");
+    ns.owns("clusterpolicy", &name);
+    let data = |value: &str| {
+        format!("synchronize: true\n        generateExisting: true\n        data: {{stringData: {{k: {value}}}}}")
+    };
+    let yaml = policy(&name, &ns.name, "Secret", &data("one"));
+    ns.accepts(&yaml);
+    let target = format!("v1 Secret {}/out-start-a", ns.name);
+    eventually(SOON, "the preview", || {
+        let answer = ns.kubectl(["create", "configmap", "start-a", "--dry-run=server"]).run();
+        let expected = format!("policy {name}, rule out: would create {target}");
+        if answer.stderr.contains(&expected) {
+            Ok(())
+        } else {
+            Err(answer.stderr)
+        }
+    });
+    assert!(
+        get(&ns, "secret", "out-start-a").is_err(),
+        "a dry run generates nothing"
+    );
+
+    ns.kubectl(["create", "configmap", "start-a"]).ok();
+    eventually(SOON, "the secret", || get(&ns, "secret", "out-start-a"));
+    let (code, said, talk) = writ(cluster, &["explain", "secret/out-start-a", "-n", &ns.name]);
+    assert_eq!(code, 0, "{talk}");
+    for part in [
+        &format!("made by policy {name}, rule out"),
+        &format!("for trigger v1 ConfigMap {}/start-a", ns.name),
+    ] {
+        assert!(said.contains(part.as_str()), "{said}");
+    }
+    let (_, said, _) = writ(cluster, &["explain", "cm/start-a", "-n", &ns.name]);
+    assert!(said.contains(&format!("{target}: there, as it should be")), "{said}");
+    ns.kubectl(["create", "configmap", "other"]).ok();
+    let (_, said, _) = writ(cluster, &["explain", "configmap/other", "-n", &ns.name]);
+    assert!(
+        said.contains(&format!(
+            "policy {name}, rule out: does not apply: name \"other\" does not match \"start-*\""
+        )),
+        "{said}"
+    );
+
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("a path");
+    std::fs::write(file.path(), &yaml).expect("a written file");
+    let (code, said, talk) = writ(cluster, &["plan", path]);
+    assert_eq!(code, 0, "{said}{talk}");
+    std::fs::write(file.path(), policy(&name, &ns.name, "Secret", &data("two"))).expect("a written file");
+    let (code, said, _) = writ(cluster, &["plan", path]);
+    assert_eq!(code, 1);
+    assert!(
+        said.contains(&format!("update {target}")) && said.contains("(hidden, "),
+        "{said}"
+    );
+    let without = yaml
+        .replace("name: out\n", "name: other\n")
+        .replace("out-{{", "other-{{");
+    std::fs::write(file.path(), without).expect("a written file");
+    let (code, said, _) = writ(cluster, &["plan", path, "-o", "json"]);
+    let plan: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(code, 1);
+    let actions: Vec<(&str, &str)> = plan["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .map(|step| {
+            (
+                step["action"].as_str().unwrap_or_default(),
+                step["object"]["name"].as_str().unwrap_or_default(),
+            )
+        })
+        .collect();
+    assert_eq!(actions, [("create", "other-start-a"), ("delete", "out-start-a")]);
+}

@@ -1,0 +1,523 @@
+//! Admission of generate policies and of the objects they are about, with a cluster that is played here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use writ::core::access::{Access, Subject};
+use writ::core::catalog::{ApiResource, Catalog};
+use writ::core::generate::request::UpdateRequest;
+use writ::core::generate::{Answer, Facts, Fetch, Policy};
+use writ::core::kinds::Scope;
+use writ::core::matching::Requester;
+use writ::core::settings::Settings;
+use writ::index::Index;
+use writ::webhook::{Accounts, Counter, Office, Trouble, View, handle_with};
+
+const WRITER: &str = "system:serviceaccount:writ-system:writ";
+
+/// A cluster that answers as it is told.
+struct World {
+    index: Index,
+    catalog: Catalog,
+    /// What the cluster says when it is asked again.
+    newer: Catalog,
+    /// User and verb, as `jane create`.
+    denied: Vec<&'static str>,
+    objection: Option<&'static str>,
+    settings: Value,
+    /// Objects and lists by what is looked up.
+    answers: BTreeMap<String, Value>,
+    full: bool,
+    asked: Mutex<Vec<String>>,
+    registered: Mutex<Vec<String>>,
+    stored: Mutex<Vec<UpdateRequest>>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            index: Index::default(),
+            catalog: Catalog::builtin(),
+            newer: Catalog::builtin(),
+            denied: Vec::new(),
+            objection: None,
+            settings: json!({}),
+            answers: BTreeMap::new(),
+            full: false,
+            asked: Mutex::default(),
+            registered: Mutex::default(),
+            stored: Mutex::default(),
+        }
+    }
+
+    fn with(mut self, policy: Value) -> Self {
+        let transition = self.index.apply(policy, &|gvk| Catalog::builtin().scope(gvk));
+        assert_eq!(transition.new.problems, []);
+        self
+    }
+
+    fn call(&self, path: &str, request: Value) -> Value {
+        let mut request = request;
+        request["uid"] = "u-1".into();
+        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+        let request = hyper::Request::post(path).header("content-type", "application/json");
+        let request = request.body(Bytes::from(review.to_string())).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let answer = runtime.block_on(handle_with(self, &request));
+        let body: Value = serde_json::from_slice(answer.response.body()).unwrap();
+        assert_eq!(body["response"]["uid"], "u-1");
+        body["response"].clone()
+    }
+
+    /// Offers a policy to admission.
+    fn offer(&self, old: Value, new: Value) -> Value {
+        let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+        self.call(
+            "/policyvalidate",
+            json!({
+                "operation": operation, "object": new, "oldObject": old, "name": "p",
+                "kind": {"group": "kyverno.io", "version": "v1", "kind": "ClusterPolicy"},
+                "userInfo": {"username": "jane", "groups": ["devs"]},
+            }),
+        )
+    }
+}
+
+impl Office for World {
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::new(self.catalog.clone())
+    }
+
+    async fn refreshed(&self) -> Result<Arc<Catalog>, Trouble> {
+        Ok(Arc::new(self.newer.clone()))
+    }
+
+    async fn allows(&self, who: &Subject, access: &Access) -> Result<bool, Trouble> {
+        self.asked
+            .lock()
+            .unwrap()
+            .push(format!("{} {} {access}", who.user, access.verb));
+        Ok(!self.denied.contains(&format!("{} {}", who.user, access.verb).as_str()))
+    }
+
+    async fn objections(&self, _: &[(String, String)]) -> Result<Option<String>, Trouble> {
+        Ok(self.objection.map(str::to_owned))
+    }
+
+    async fn register(&self, policy: Arc<Policy>) -> Result<(), Trouble> {
+        self.registered.lock().unwrap().push(policy.key.to_string());
+        Ok(())
+    }
+
+    async fn accounts(&self) -> Result<Accounts, Trouble> {
+        let writer = Subject::account(WRITER);
+        Ok(Accounts {
+            admission: writer.clone(),
+            background: writer,
+            reports: None,
+            check_author: true,
+        })
+    }
+}
+
+impl Counter for World {
+    fn view(&self) -> View {
+        let data = self.settings.as_object().cloned().unwrap_or_default();
+        View {
+            policies: self.index.snapshot(),
+            fresh: Vec::new(),
+            catalog: Arc::new(self.catalog.clone()),
+            settings: Arc::new(Settings::read(&data, "writ-system", &mut Vec::new())),
+            background: WRITER.to_owned(),
+        }
+    }
+
+    fn roles(&self, requester: &mut Requester, namespace: &str) {
+        requester.roles.insert(format!("{namespace}:editor"));
+    }
+
+    async fn store(&self, request: &UpdateRequest) -> Result<(), Trouble> {
+        if self.full {
+            return Err("etcd is full".to_owned());
+        }
+        self.stored.lock().unwrap().push(request.clone());
+        Ok(())
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::new(jiff::Timestamp::UNIX_EPOCH, 1)
+    }
+
+    async fn answer(&self, fetch: &Fetch) -> Answer {
+        self.answers
+            .get(&fetch.to_string())
+            .cloned()
+            .map_or(Answer::Absent, Answer::found)
+    }
+}
+
+fn policy(rule: Value) -> Value {
+    let mut whole = json!({
+        "name": "r", "match": {"any": [{"resources": {"kinds": ["Namespace"]}}]},
+        "generate": {
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": "{{request.object.metadata.name}}",
+            "synchronize": true, "data": {"data": {"k": "v"}},
+        },
+    });
+    merge(&mut whole, &rule);
+    json!({
+        "apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": {"name": "p"},
+        "spec": {"background": false, "rules": [whole]},
+    })
+}
+
+fn merge(below: &mut Value, above: &Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (field, value) in above {
+                merge(below.entry(field.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (below, above) => *below = above.clone(),
+    }
+}
+
+fn message(response: &Value) -> &str {
+    assert_eq!(response["allowed"], false, "{response}");
+    response["status"]["message"].as_str().unwrap()
+}
+
+fn warnings(response: &Value) -> Vec<&str> {
+    assert_eq!(response["allowed"], true, "{response}");
+    response["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+#[test]
+fn a_good_policy_is_registered_before_it_is_answered() {
+    let world = World::new();
+    assert_eq!(warnings(&world.offer(json!(null), policy(json!({})))), [""; 0]);
+    assert_eq!(*world.registered.lock().unwrap(), ["p"]);
+}
+
+#[test]
+fn rights_of_the_account_are_asked_for_by_name() {
+    let world = World {
+        denied: vec![
+            "system:serviceaccount:writ-system:writ create",
+            "system:serviceaccount:writ-system:writ delete",
+        ],
+        ..World::new()
+    };
+    let response = world.offer(json!(null), policy(json!({"generate": {"namespace": "a"}})));
+    assert_eq!(
+        message(&response),
+        "spec.rules[0].generate: system:serviceaccount:writ-system:writ is not allowed to create, delete configmaps in \
+         namespace `a`; grant it by a ClusterRole with an aggregation label, as `writ rbac` prints it"
+    );
+    assert_eq!(response["status"]["code"], 422);
+    assert!(world.registered.lock().unwrap().is_empty());
+}
+
+#[test]
+fn authors_cannot_do_by_policy_what_they_may_not_do() {
+    let world = World {
+        denied: vec!["jane get"],
+        ..World::new()
+    };
+    let clone = json!({"generate": {"kind": "Secret", "data": null, "clone": {"namespace": "prod", "name": "key"}}});
+    let response = world.offer(json!(null), policy(clone));
+    assert_eq!(
+        message(&response),
+        "spec.rules[0].generate.clone: user `jane` is not allowed to get secrets `key` in namespace `prod`, so a policy of \
+         this user must not do it either"
+    );
+    assert_eq!(response["status"]["code"], 403);
+}
+
+#[test]
+fn what_a_variable_decides_is_asked_for_everywhere() {
+    let world = World {
+        denied: vec!["jane update"],
+        ..World::new()
+    };
+    let response = world.offer(json!(null), policy(json!({})));
+    assert!(
+        message(&response).contains("not allowed to update configmaps in the whole cluster"),
+        "{response}"
+    );
+}
+
+#[test]
+fn kinds_to_come_are_waited_for() {
+    let world = World {
+        denied: vec!["system:serviceaccount:writ-system:writ create"],
+        ..World::new()
+    };
+    let widgets = json!({"match": {"any": [{"resources": {"kinds": ["example.org/v1/Widget"]}}]}});
+    let response = world.offer(json!(null), policy(widgets));
+    assert_eq!(
+        warnings(&response),
+        ["spec.rules[0].match: the cluster has no kind `example.org/v1/Widget`; the rule waits until there is one"]
+    );
+}
+
+#[test]
+fn a_kind_that_came_a_moment_ago_counts() {
+    let widget = ApiResource {
+        group: "example.org".into(),
+        version: "v1".into(),
+        kind: "Widget".into(),
+        plural: "widgets".into(),
+        subresource: String::new(),
+        scope: Scope::Cluster,
+    };
+    let newer = Catalog::new(Catalog::builtin().all().cloned().chain([widget]));
+    let world = World { newer, ..World::new() };
+    let target = json!({"generate": {"apiVersion": "example.org/v1", "kind": "Widget", "namespace": null}});
+    assert_eq!(warnings(&world.offer(json!(null), policy(target))), [""; 0]);
+    assert!(
+        world
+            .asked
+            .lock()
+            .unwrap()
+            .contains(&format!("{WRITER} create widgets.example.org"))
+    );
+
+    let target = json!({"generate": {"apiVersion": "example.org/v1", "kind": "Gadget"}});
+    let response = world.offer(json!(null), policy(target));
+    assert!(
+        message(&response).contains("the cluster has no kind `example.org/v1 Gadget`"),
+        "{response}"
+    );
+}
+
+#[test]
+fn other_targets_warn_and_stop() {
+    let world = World {
+        denied: vec!["system:serviceaccount:writ-system:writ create"],
+        ..World::new()
+    };
+    let response = world.offer(policy(json!({})), policy(json!({"generate": {"name": "d"}})));
+    let [first] = warnings(&response)[..] else {
+        panic!("{response}")
+    };
+    assert!(
+        first.starts_with("no synchronization will be performed to the old target resource upon policy updates"),
+        "{first}"
+    );
+
+    let world = World {
+        denied: vec!["jane create"],
+        ..World::new()
+    };
+    let response = world.offer(policy(json!({})), policy(json!({"generate": {"name": "d"}})));
+    assert!(
+        message(&response).starts_with("spec.rules[0].generate: user `jane`"),
+        "a change of targets is no way around"
+    );
+}
+
+#[test]
+fn the_rule_itself_cannot_change() {
+    let other = json!({"match": {"any": [{"resources": {"kinds": ["Secret"]}}]}, "generate": {"namespace": "a"}});
+    let before = policy(json!({"generate": {"namespace": "a"}}));
+    let response = World::new().offer(before, policy(other));
+    assert!(
+        message(&response).contains("of generate rule `r` cannot change"),
+        "{response}"
+    );
+}
+
+#[test]
+fn bookkeeping_asks_nobody() {
+    let world = World {
+        denied: vec!["jane create"],
+        ..World::new()
+    };
+    let mut new = policy(json!({}));
+    new["metadata"]["finalizers"] = json!(["x"]);
+    assert_eq!(warnings(&world.offer(policy(json!({})), new.clone())), [""; 0]);
+    new["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    new["spec"] = json!({});
+    assert_eq!(warnings(&world.offer(policy(json!({})), new)), [""; 0]);
+    assert_eq!(*world.asked.lock().unwrap(), [""; 0]);
+}
+
+#[test]
+fn the_api_server_reads_the_conditions() {
+    let world = World {
+        objection: Some("[0].expression: syntax error"),
+        ..World::new()
+    };
+    let mut policy = policy(json!({}));
+    policy["spec"]["webhookConfiguration"] = json!({"matchConditions": [{"name": "c", "expression": "]"}]});
+    assert_eq!(
+        message(&world.offer(json!(null), policy)),
+        "spec.webhookConfiguration.matchConditions: [0].expression: syntax error"
+    );
+}
+
+/// A request for a Namespace.
+fn request(operation: &str, object: Value, old: Value, user: &str) -> Value {
+    json!({
+        "operation": operation, "object": object, "oldObject": old, "name": "a", "namespace": "a",
+        "kind": {"group": "", "version": "v1", "kind": "Namespace"},
+        "resource": {"group": "", "version": "v1", "resource": "namespaces"},
+        "userInfo": {"username": user, "groups": ["devs"]},
+    })
+}
+
+fn namespace(labels: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "uid": "u-ns", "labels": labels}})
+}
+
+/// A rule that reads who asked.
+fn asking() -> Value {
+    policy(json!({
+        "match": {"any": [{"resources": {"kinds": ["Namespace"], "selector": {"matchLabels": {"team": "x"}}}}]},
+        "generate": {"data": {"data": {"k": "{{request.userInfo.username}}"}}},
+    }))
+}
+
+#[test]
+fn what_only_admission_knows_is_stored_first() {
+    let world = World::new().with(asking());
+    let created = request("CREATE", namespace(json!({"team": "x"})), json!(null), "jane");
+    assert_eq!(warnings(&world.call("/validate/resources", created)), [""; 0]);
+    let stored = world.stored.lock().unwrap();
+    let [request] = &stored[..] else { panic!("{stored:?}") };
+    assert_eq!(
+        (request.policy.to_string().as_str(), request.entries.len(), request.ours),
+        ("p", 1, true)
+    );
+    let entry = &request.entries[0];
+    assert_eq!(
+        (entry.rule.as_str(), entry.trigger.uid.as_str(), entry.delete),
+        ("r", "u-ns", false)
+    );
+    let admission = request.admission.as_ref().unwrap();
+    assert_eq!(admission.request["userInfo"]["username"], "jane");
+    assert_eq!(admission.roles, ["a:editor".to_owned()].into());
+}
+
+#[test]
+fn a_lost_trigger_is_cleaned_up_after() {
+    for (operation, object) in [("DELETE", json!(null)), ("UPDATE", namespace(json!({})))] {
+        let world = World::new().with(asking());
+        world.call(
+            "/validate/fail",
+            request(operation, object, namespace(json!({"team": "x"})), "jane"),
+        );
+        let stored = world.stored.lock().unwrap();
+        let [request] = &stored[..] else {
+            panic!("{operation}: {stored:?}")
+        };
+        assert!(request.entries[0].delete, "{operation}");
+        assert_eq!(request.entries[0].trigger.uid, "u-ns");
+    }
+}
+
+#[test]
+fn most_requests_leave_no_trace() {
+    #[track_caller]
+    fn check(world: &World, path: &str, request: Value) {
+        assert_eq!(warnings(&world.call(path, request)), [""; 0]);
+        assert_eq!(world.stored.lock().unwrap().len(), 0);
+    }
+    let create = |user: &str| request("CREATE", namespace(json!({"team": "x"})), json!(null), user);
+    let path = "/validate/resources";
+    check(&World::new().with(policy(json!({}))), path, create("jane"));
+    check(&World::new().with(asking()), path, create(WRITER));
+    check(
+        &World::new().with(asking()),
+        path,
+        request("CREATE", namespace(json!({})), json!(null), "jane"),
+    );
+    check(
+        &World::new().with(asking()),
+        "/validate/resources/policy/other",
+        create("jane"),
+    );
+    let excluded = World {
+        settings: json!({"excludeUsernames": "j*"}),
+        ..World::new()
+    };
+    check(&excluded.with(asking()), path, create("jane"));
+    let filtered = World {
+        settings: json!({"resourceFilters": "[Namespace,*,a]"}),
+        ..World::new()
+    };
+    check(&filtered.with(asking()), path, create("jane"));
+}
+
+#[test]
+fn a_request_that_cannot_be_stored_is_let_through() {
+    let world = World {
+        full: true,
+        ..World::new()
+    }
+    .with(asking());
+    let response = world.call(
+        "/validate/resources",
+        request("CREATE", namespace(json!({"team": "x"})), json!(null), "jane"),
+    );
+    assert_eq!(
+        warnings(&response),
+        ["policy p does not get to know of this request: etcd is full"]
+    );
+}
+
+#[test]
+fn a_dry_run_is_told_what_would_happen() {
+    let dry = |operation: &str, object: Value, old: Value| {
+        let mut request = request(operation, object, old, "jane");
+        request["dryRun"] = true.into();
+        request
+    };
+    let world = World::new().with(policy(json!({"generate": {"namespace": "b"}})));
+    let response = world.call("/validate/resources", dry("CREATE", namespace(json!({})), json!(null)));
+    assert_eq!(warnings(&response), ["policy p, rule r: would create v1 ConfigMap b/c"]);
+
+    let mut world = world;
+    let stored = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "b"}, "data": {"k": "w"}});
+    world.answers.insert("v1 ConfigMap b/c".into(), stored.clone());
+    let response = world.call("/validate/resources", dry("CREATE", namespace(json!({})), json!(null)));
+    assert_eq!(warnings(&response), ["policy p, rule r: would update v1 ConfigMap b/c"]);
+
+    let list = "list of v1 ConfigMap with labels app.kubernetes.io/managed-by=kyverno,generate.kyverno.io/policy-name=p,\
+                generate.kyverno.io/policy-namespace=,generate.kyverno.io/rule-name=r,generate.kyverno.io/trigger-uid=u-ns";
+    world.answers.insert(list.into(), json!([stored]));
+    let response = world.call("/validate/resources", dry("DELETE", json!(null), namespace(json!({}))));
+    assert_eq!(warnings(&response), ["policy p, rule r: would delete v1 ConfigMap b/c"]);
+    assert_eq!(world.stored.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn what_is_no_review_is_refused_everywhere() {
+    let world = World::new();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    for path in ["/policyvalidate", "/validate/resources"] {
+        for (method, body, status) in [("GET", "", 405), ("POST", "{", 400), ("POST", "{}", 400)] {
+            let request = hyper::Request::builder()
+                .method(method)
+                .uri(path)
+                .header("content-type", "application/json");
+            let request = request.body(Bytes::from(body)).unwrap();
+            let answer = runtime.block_on(handle_with(&world, &request));
+            assert_eq!(answer.response.status().as_u16(), status, "{method} {path} {body}");
+        }
+    }
+}
