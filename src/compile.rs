@@ -3,16 +3,23 @@
 //! The webhook, the controller and the command line all come through here, so nothing is admitted that cannot be run and
 //! nothing is refused in one place that another accepts. This room knows documents; it does no I/O.
 
+mod decimal;
+mod format;
 pub mod generate;
 mod json_patch;
+pub mod mesh;
 mod modification;
 mod proxy_template;
 mod reader;
+mod scalars;
 mod tags;
+mod target_ref;
 
 use serde_json::Value;
 
+use crate::core::mesh::policy::Role;
 use crate::core::problem::{FieldPath, Problem, Reason};
+use mesh::Resource;
 use reader::Node;
 
 /// What a check found in one document.
@@ -20,6 +27,8 @@ use reader::Node;
 pub struct Findings {
     /// Why the document is refused.
     pub errors: Vec<Problem>,
+    /// What the API server's schema refuses before anybody is asked; only as far as the checks come across it.
+    pub schema: Vec<Problem>,
     /// What is accepted but should be looked at.
     pub warnings: Vec<Problem>,
 }
@@ -41,10 +50,60 @@ pub enum Form {
     Universal,
 }
 
-type Check = fn(&Node<'_>, &mut Findings);
+/// How a kind of group `kuma.io` is checked.
+struct MeshKind {
+    name: &'static str,
+    /// Where the content of a universal document stands.
+    content: Content,
+    check: fn(&Resource<'_>, &mut Findings),
+}
 
-/// The kinds of group `kuma.io`, with the check of their content.
-const MESH_KINDS: &[(&str, Check)] = &[("ProxyTemplate", proxy_template::check)];
+#[derive(Clone, Copy)]
+enum Content {
+    /// Beside `type` and `name`.
+    Document,
+    Spec,
+}
+
+const fn policy(name: &'static str, check: fn(&Resource<'_>, &mut Findings)) -> MeshKind {
+    MeshKind {
+        name,
+        content: Content::Spec,
+        check,
+    }
+}
+
+const MESH_KINDS: &[MeshKind] = &[
+    MeshKind {
+        name: "ProxyTemplate",
+        content: Content::Document,
+        check: proxy_template::check,
+    },
+    policy("MeshHTTPRoute", |resource, findings| {
+        drop(mesh::http_route::compile(resource, findings))
+    }),
+    policy("MeshTCPRoute", |resource, findings| {
+        drop(mesh::tcp_route::compile(resource, findings))
+    }),
+    policy("MeshTimeout", |resource, findings| {
+        drop(mesh::timeout::compile(resource, findings))
+    }),
+    policy("MeshProxyPatch", |resource, findings| {
+        drop(mesh::proxy_patch::compile(resource, findings))
+    }),
+    policy("MeshTLS", mesh::tls::check),
+    policy("MeshLoadBalancingStrategy", mesh::load_balancing::check),
+    policy("MeshPassthrough", mesh::passthrough::check),
+    policy("MeshAccessLog", mesh::access_log::check),
+    policy("MeshTrace", mesh::trace::check),
+    policy("MeshFaultInjection", mesh::fault_injection::check),
+    policy("MeshRateLimit", mesh::rate_limit::check),
+    policy("MeshTrafficPermission", mesh::traffic_permission::check),
+    policy("MeshHealthCheck", mesh::health_check::check),
+    policy("MeshCircuitBreaker", mesh::circuit_breaker::check),
+    policy("MeshRetry", mesh::retry::check),
+    policy("MeshMetric", mesh::metric::check),
+];
 
 /// Checks a document of one of the kinds that Writ serves; `None` for any other.
 pub fn check(document: &Value) -> Option<Findings> {
@@ -52,17 +111,31 @@ pub fn check(document: &Value) -> Option<Findings> {
     if generate::serves(document) {
         return Some(generate::policy(document).1);
     }
-    let (_, check) = MESH_KINDS.iter().find(|(kind, _)| *kind == identity.kind)?;
+    let kind = MESH_KINDS.iter().find(|kind| kind.name == identity.kind)?;
     if identity.form == Form::Kubernetes && group_of(document) != "kuma.io" {
         return None;
     }
     let mut findings = Findings::default();
-    let root = Node::new(Some(document), FieldPath::root());
-    match identity.form {
-        Form::Kubernetes => check(&root.below("spec"), &mut findings),
-        Form::Universal => check(&root, &mut findings),
-    }
+    (kind.check)(&resource(document, identity.form, kind.content), &mut findings);
     Some(findings)
+}
+
+fn resource(document: &Value, form: Form, content: Content) -> Resource<'_> {
+    let root = Node::new(Some(document), FieldPath::root());
+    let labels = match form {
+        Form::Kubernetes => document.get("metadata").and_then(|metadata| metadata.get("labels")),
+        Form::Universal => document.get("labels"),
+    };
+    let role = labels
+        .and_then(|labels| labels.get("kuma.io/policy-role"))
+        .and_then(Value::as_str);
+    // Nobody but the webhook writes the label; what it could not have written counts as if it were not there.
+    let role = role.and_then(Role::parse).unwrap_or_default();
+    let content = match (form, content) {
+        (Form::Universal, Content::Document) => root,
+        _ => root.below("spec"),
+    };
+    Resource { content, role }
 }
 
 /// Kind, name and form of a document; `None` if it is neither a Kubernetes object nor a universal resource.
@@ -99,6 +172,11 @@ impl Findings {
     /// Adds an error.
     fn refuse(&mut self, field: &FieldPath, reason: Reason, message: impl Into<String>) {
         self.errors.push(Problem::new(field, reason, message));
+    }
+
+    /// Adds a finding of the schema.
+    fn refuse_by_schema(&mut self, field: &FieldPath, reason: Reason, message: impl Into<String>) {
+        self.schema.push(Problem::new(field, reason, message));
     }
 
     /// Adds a warning.

@@ -5,6 +5,7 @@
 //! `preview` tells what they would do. It knows no socket and no TLS; the cluster is behind the traits of `port`.
 
 mod desk;
+mod object;
 mod policies;
 mod port;
 mod preview;

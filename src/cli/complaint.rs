@@ -42,7 +42,11 @@ impl Complaint {
     pub(super) fn of_rule(file: &PolicyFile, trigger: &str, place: Place, error: &RuleError) -> Self {
         let field = precise_field(error);
         let place = place.to_string();
-        let message = if place.is_empty() { error.cause.to_string() } else { format!("{place}: {}", error.cause) };
+        let message = if place.is_empty() {
+            error.cause.to_string()
+        } else {
+            format!("{place}: {}", error.cause)
+        };
         Self {
             policy: error.policy.to_string(),
             rule: error.rule.clone(),
@@ -56,7 +60,16 @@ impl Complaint {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let Self { policy, rule, trigger, field, message, file, line, snippet: _ } = self;
+        let Self {
+            policy,
+            rule,
+            trigger,
+            field,
+            message,
+            file,
+            line,
+            snippet: _,
+        } = self;
         json!({
             "policy": policy, "rule": rule, "trigger": trigger, "field": field, "message": message,
             "file": file, "line": line,
@@ -65,7 +78,16 @@ impl Complaint {
 
     /// Several lines for people.
     pub(super) fn to_text(&self, level: &str) -> String {
-        let Self { policy, rule, trigger, field, message, file, line, snippet } = self;
+        let Self {
+            policy,
+            rule,
+            trigger,
+            field,
+            message,
+            file,
+            line,
+            snippet,
+        } = self;
         let mut text = format!("{file}:{line}: {level}: policy {policy}");
         for (what, name) in [("rule", rule), ("trigger", trigger)] {
             if !name.is_empty() {
@@ -82,7 +104,7 @@ impl Complaint {
 
 /// Substitution knows the very text that failed.
 fn precise_field(error: &RuleError) -> FieldPath {
-    match &error.cause {
+    match &*error.cause {
         Cause::Template(template) => error.field.below_pointer(template.path()),
         _ => error.field.clone(),
     }
@@ -90,10 +112,12 @@ fn precise_field(error: &RuleError) -> FieldPath {
 
 fn snippet(cause: &Cause) -> Option<String> {
     match cause {
-        Cause::Template(TemplateError::Syntax { reason, .. }) => Some(reason.snippet()),
-        Cause::Template(TemplateError::Expression { expression, reason, .. }) | Cause::Expression { expression, reason } => {
-            Some(mark(expression, reason))
-        }
+        Cause::Expression { expression, reason } => Some(mark(expression, reason)),
+        Cause::Template(error) => match &**error {
+            TemplateError::Syntax { reason, .. } => Some(reason.snippet()),
+            TemplateError::Expression { expression, reason, .. } => Some(mark(expression, reason)),
+            _ => None,
+        },
         _ => None,
     }
 }

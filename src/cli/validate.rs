@@ -37,6 +37,8 @@ struct Report {
     name: String,
     known: bool,
     errors: Vec<Finding>,
+    /// What the API server would refuse before anybody is asked.
+    schema: Vec<Finding>,
     warnings: Vec<Finding>,
 }
 
@@ -55,7 +57,7 @@ impl Validate {
         let reports: Vec<Report> = loaded.into_iter().map(inspect).collect();
         let data = || Value::Array(reports.iter().map(Report::to_json).collect());
         format.print(out, data, |out| print_text(&reports, out))?;
-        let clean = reports.iter().all(|report| report.errors.is_empty());
+        let clean = reports.iter().all(Report::is_valid);
         Ok(if clean { Outcome::Clean } else { Outcome::Findings })
     }
 }
@@ -82,6 +84,7 @@ fn inspect(loaded: Loaded) -> Report {
                 name,
                 known: true,
                 errors,
+                schema: Vec::new(),
                 warnings: Vec::new(),
             };
         }
@@ -91,7 +94,11 @@ fn inspect(loaded: Loaded) -> Report {
         .unwrap_or_default();
     let checked = compile::check(&document.value);
     let known = checked.is_some();
-    let Findings { errors, warnings } = checked.unwrap_or_else(|| unknown_kind(&kind));
+    let Findings {
+        errors,
+        schema,
+        warnings,
+    } = checked.unwrap_or_else(|| unknown_kind(&kind));
     let place = |problem: Problem| Finding {
         position: document.position_of(&problem.field),
         problem,
@@ -107,6 +114,7 @@ fn inspect(loaded: Loaded) -> Report {
         name,
         known,
         errors: errors.into_iter().map(place).collect(),
+        schema: schema.into_iter().map(place).collect(),
         warnings,
     }
 }
@@ -119,8 +127,8 @@ fn unknown_kind(kind: &str) -> Findings {
     };
     let warning = Problem::new(&FieldPath::root(), Reason::Unknown, message);
     Findings {
-        errors: Vec::new(),
         warnings: vec![warning],
+        ..Findings::default()
     }
 }
 
@@ -138,11 +146,15 @@ fn notes_of(document: &Placed) -> impl Iterator<Item = Finding> {
 }
 
 impl Report {
+    fn is_valid(&self) -> bool {
+        self.errors.is_empty() && self.schema.is_empty()
+    }
+
     fn to_json(&self) -> Value {
         let findings = |findings: &[Finding]| findings.iter().map(Finding::to_json).collect::<Vec<_>>();
         json!({
             "file": self.file, "index": self.index, "kind": self.kind, "name": self.name,
-            "errors": findings(&self.errors), "schema": [], "warnings": findings(&self.warnings),
+            "errors": findings(&self.errors), "schema": findings(&self.schema), "warnings": findings(&self.warnings),
         })
     }
 }
@@ -165,7 +177,12 @@ fn print_text(reports: &[Report], out: &mut dyn Write) -> std::io::Result<()> {
         } else {
             format!("{kind} {name}: ")
         };
-        for (level, findings) in [("error", &report.errors), ("warning", &report.warnings)] {
+        let levels = [
+            ("error", &report.errors),
+            ("error", &report.schema),
+            ("warning", &report.warnings),
+        ];
+        for (level, findings) in levels {
             for Finding { position, problem } in findings {
                 writeln!(
                     out,
@@ -177,7 +194,7 @@ fn print_text(reports: &[Report], out: &mut dyn Write) -> std::io::Result<()> {
         }
     }
     let known = reports.iter().filter(|report| report.known);
-    let (refused, valid): (Vec<_>, Vec<_>) = known.partition(|report| !report.errors.is_empty());
+    let (refused, valid): (Vec<_>, Vec<_>) = known.partition(|report| !report.is_valid());
     let others = reports.len() - refused.len() - valid.len();
     let others = if others == 0 {
         String::new()

@@ -41,7 +41,10 @@ pub(super) fn read_requester(path: &Path) -> anyhow::Result<Map<String, Value>> 
                 requester.insert(key.clone(), value.clone());
             }
             "apiVersion" | "kind" | "metadata" => {}
-            other => bail!("{}: unknown field `{other}`; known: userInfo, roles, clusterRoles", path.display()),
+            other => bail!(
+                "{}: unknown field `{other}`; known: userInfo, roles, clusterRoles",
+                path.display()
+            ),
         }
     }
     Ok(requester)
@@ -68,12 +71,14 @@ impl Values {
                     for namespace in list(value, "namespaceSelector")? {
                         let labels = namespace.get("labels").cloned().unwrap_or_default();
                         let labels = labels.as_object().cloned().unwrap_or_default();
-                        values.namespaces.insert(name_of(namespace, "namespaceSelector")?, labels);
+                        values
+                            .namespaces
+                            .insert(name_of(namespace, "namespaceSelector")?, labels);
                     }
                 }
-                other => bail!(
-                    "unknown field `{other}`; known: globalValues, policies, namespaceSelector, subresources"
-                ),
+                other => {
+                    bail!("unknown field `{other}`; known: globalValues, policies, namespaceSelector, subresources")
+                }
             }
         }
         Ok(values)
@@ -91,7 +96,9 @@ impl Values {
             for part in list(value, key)? {
                 let part_name = name_of(part, key)?;
                 if part.get("foreachValues").is_some() {
-                    bail!("policy {name}, {part_name}: `foreachValues` is not supported; give the whole list in `values`");
+                    bail!(
+                        "policy {name}, {part_name}: `foreachValues` is not supported; give the whole list in `values`"
+                    );
                 }
                 let given = part.get("values").cloned().unwrap_or_default();
                 let given = given.as_object().cloned().unwrap_or_default();
@@ -172,7 +179,10 @@ mod tests {
         let values = Values::from_document(&document).expect("good values");
         let given = values.given("p", "r", "web");
         assert_eq!(Value::Object(given.request), json!({"operation": "UPDATE"}));
-        assert_eq!(Value::Object(given.variables), json!({"dictionary": {"data": {"env": "prod"}}, "mode": "rule"}));
+        assert_eq!(
+            Value::Object(given.variables),
+            json!({"dictionary": {"data": {"env": "prod"}}, "mode": "rule"})
+        );
         let other = values.given("p", "other", "x");
         assert_eq!(Value::Object(other.variables), json!({"mode": "all"}));
         assert_eq!(values.namespaces["a"]["team"], json!("x"));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::reader::{Node, Object};
-use super::{Findings, json_patch};
+use super::{Findings, json_patch, tags};
 use crate::core::envoy::modification::{
     Criteria, FilterChange, FilterKind, FilterPatch, Modification, Patch, Position, ResourceChange, ResourceKind,
 };
@@ -21,6 +21,18 @@ use crate::core::yaml;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     ProxyTemplate,
+    MeshProxyPatch,
+}
+
+impl Dialect {
+    /// The canonical spelling of an operation.
+    fn spell(self, operation: &'static str) -> Cow<'static, str> {
+        let mut letters = operation.chars();
+        match (self, letters.next()) {
+            (Self::MeshProxyPatch, Some(first)) => first.to_uppercase().chain(letters).collect::<String>().into(),
+            _ => operation.into(),
+        }
+    }
 }
 
 /// What an entry may modify: the key that says so, and the type of its documents.
@@ -275,7 +287,11 @@ impl Reading<'_> {
             .collect();
         let operation = self.operations().iter().find(|(name, _)| *name == canonical);
         if operation.is_none() {
-            let known: Vec<_> = self.operations().iter().map(|(name, _)| *name).collect();
+            let known: Vec<_> = self
+                .operations()
+                .iter()
+                .map(|(name, _)| self.dialect.spell(name))
+                .collect();
             let what = if given.is_empty() {
                 "missing".to_owned()
             } else {
@@ -362,6 +378,7 @@ impl Reading<'_> {
     fn absent_name(&self) -> Reason {
         match self.dialect {
             Dialect::ProxyTemplate => Reason::Empty,
+            Dialect::MeshProxyPatch => Reason::Required,
         }
     }
 
@@ -382,21 +399,14 @@ impl Reading<'_> {
         }
     }
 
-    /// An empty criterion holds for everything, as an absent one does.
+    /// In a ProxyTemplate an empty criterion holds for everything, as an absent one does; a MeshProxyPatch compares it.
     fn criterion(&mut self, field: &Node<'_>) -> Option<String> {
-        field
-            .text(self.findings)
-            .filter(|text| !text.is_empty())
-            .map(Cow::into_owned)
+        let text = field.text(self.findings)?;
+        (self.dialect == Dialect::MeshProxyPatch || !text.is_empty()).then(|| text.into_owned())
     }
 
     fn tags(&mut self, field: &Node<'_>) -> BTreeMap<String, String> {
-        let entries = field.entries(self.findings);
-        let text = |value: &Node<'_>, findings: &mut Findings| value.text(findings).unwrap_or_default().into_owned();
-        entries
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), text(value, self.findings)))
-            .collect()
+        tags::read_labels(field, self.findings)
     }
 
     fn read_removal<C>(&mut self, value: &Node<'_>, patches: &Node<'_>, change: C) -> Option<C> {
@@ -462,10 +472,10 @@ impl Reading<'_> {
         if value.is_present() == has_patches {
             let message = "exactly one of value and jsonPatches with operation patch";
             self.findings.refuse(&object.path, Reason::Xor, message);
+            return None;
         }
-        let operations = json_patch::read(patches, self.findings);
         if has_patches {
-            return Some(Patch::Json(operations));
+            return Some(Patch::Json(json_patch::read(patches, self.findings)));
         }
         let before = self.findings.errors.len();
         let document = read_document(value, self.findings);

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Findings;
+use super::mesh::Resource;
 use super::modification::{self, Dialect};
 use super::reader::Node;
-use super::{Findings, tags};
+use super::tags::{self, Values};
 use crate::core::envoy::{self, Strictness};
 use crate::core::mesh::proxy_template::{Profile, ProxyTemplate, RawResource};
 use crate::core::problem::Reason;
@@ -15,8 +17,8 @@ const SERVICE_TAG: &str = "kuma.io/service";
 const TYPE_KEY: &str = "@type";
 
 /// Checks the content of a template.
-pub(super) fn check(content: &Node<'_>, findings: &mut Findings) {
-    compile(content, findings);
+pub(super) fn check(resource: &Resource<'_>, findings: &mut Findings) {
+    compile(&resource.content, findings);
 }
 
 /// Compiles the content of a template, leaving out what has findings.
@@ -62,7 +64,7 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
     let selector = selector.object(findings);
     let tags_field = selector.get("match");
     selector.warn_of_unknown(findings);
-    let mut tags = tags::read_selector(&tags_field, findings);
+    let mut tags = tags::read(&tags_field, Values::Selector, findings);
     if tags.is_empty() {
         findings.refuse(
             &tags_field.path,

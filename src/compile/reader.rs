@@ -12,6 +12,9 @@ use super::Findings;
 use crate::core::nearest::nearest;
 use crate::core::problem::{FieldPath, Reason};
 
+/// Most objects have no more fields than this.
+const USUAL_FIELDS: usize = 12;
+
 /// A value that may be absent, and where it stands or would stand.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'v> {
@@ -61,7 +64,7 @@ impl<'v> Node<'v> {
         Object {
             entries,
             path: self.path.clone(),
-            asked: RefCell::default(),
+            asked: RefCell::new(Vec::with_capacity(USUAL_FIELDS)),
             passed_over: RefCell::default(),
         }
     }
@@ -109,7 +112,7 @@ impl<'v> Node<'v> {
         }
     }
 
-    fn mistyped(&self, wanted: &str, found: &Value, findings: &mut Findings) {
+    pub(super) fn mistyped(&self, wanted: &str, found: &Value, findings: &mut Findings) {
         findings.refuse(
             &self.path,
             Reason::Format,
@@ -128,6 +131,19 @@ impl<'v> Object<'v> {
         )
     }
 
+    /// The field of that name, without its counting as known.
+    pub(crate) fn peek(&self, name: &'static str) -> Node<'v> {
+        Node::new(
+            self.entries.and_then(|entries| entries.get(name)),
+            self.path.field(name),
+        )
+    }
+
+    /// Counts fields as known that are read by another way, or need no check.
+    pub(crate) fn knows(&self, names: &[&'static str]) {
+        self.asked.borrow_mut().extend_from_slice(names);
+    }
+
     /// Fields that are somebody else's business: not read here, and not unknown.
     pub(crate) fn pass_over(&self, names: &[&'static str]) {
         self.passed_over.borrow_mut().extend_from_slice(names);
@@ -136,7 +152,11 @@ impl<'v> Object<'v> {
     /// Warns of the fields that nobody asked for.
     pub(crate) fn warn_of_unknown(&self, findings: &mut Findings) {
         for (path, hint) in self.unknown() {
-            findings.warn(&path, Reason::Unknown, format!("unknown field, it has no effect; {hint}"));
+            findings.warn(
+                &path,
+                Reason::Unknown,
+                format!("unknown field, it has no effect; {hint}"),
+            );
         }
     }
 

@@ -323,7 +323,7 @@ async fn prune(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, plan: &
     if !rule.synchronize {
         return Ok(0);
     }
-    let missing = |failure: &Failure| match &failure.error.cause {
+    let missing = |failure: &Failure| match &*failure.error.cause {
         Cause::SourceMissing { source_key } => Some(source_key.gvk.clone()),
         _ => None,
     };

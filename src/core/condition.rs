@@ -100,7 +100,10 @@ impl<T> Conditions<T> {
             conditions.iter().map(|condition| condition.map(operand)).collect()
         };
         match self {
-            Self::Blocks { any, all } => Conditions::Blocks { any: any.as_deref().map(&mut block), all: block(all) },
+            Self::Blocks { any, all } => Conditions::Blocks {
+                any: any.as_deref().map(&mut block),
+                all: block(all),
+            },
             Self::List(list) => Conditions::List(block(list)),
         }
     }
@@ -118,7 +121,12 @@ impl<T> Conditions<T> {
 impl<T> Condition<T> {
     fn map<U>(&self, operand: &mut dyn FnMut(&T) -> U) -> Condition<U> {
         let (key, value) = (operand(&self.key), operand(&self.value));
-        Condition { key, operator: self.operator, value, message: self.message.clone() }
+        Condition {
+            key,
+            operator: self.operator,
+            value,
+            message: self.message.clone(),
+        }
     }
 
     fn test<E>(&self, resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<(bool, Tested), E> {
@@ -178,10 +186,7 @@ fn evaluate_blocks<T, E>(
     })
 }
 
-fn evaluate_list<T, E>(
-    list: &[Condition<T>],
-    resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
-) -> Result<Verdict, E> {
+fn evaluate_list<T, E>(list: &[Condition<T>], resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<Verdict, E> {
     let mut agreeing = Vec::new();
     for (index, condition) in list.iter().enumerate() {
         let (holds, tested) = condition.test(resolve)?;

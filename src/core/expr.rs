@@ -17,7 +17,7 @@ mod datum;
 mod error;
 mod evaluate;
 pub mod functions;
-mod go_regex;
+pub(crate) mod go_regex;
 mod names;
 mod runtime;
 mod scope;

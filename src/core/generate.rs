@@ -11,7 +11,7 @@
 //! | `facts` | what has been looked up |
 //! | `context` | named values of a rule |
 //! | `evaluate` | match, preconditions, targets |
-//! | `expand`, `body` | patterns to targets |
+//! | `expand`, `identity`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
 //! | `downstream`, `diff` | generated objects, read back and compared |
 //! | `way` | how a rule gets to know of its triggers |
@@ -32,6 +32,7 @@ mod expand;
 mod facts;
 mod fetch;
 pub mod gate;
+mod identity;
 pub mod labels;
 mod plan;
 pub mod progress;
@@ -56,20 +57,41 @@ pub use rule::{Apply, Loop, Output, Pattern, Policy, Rule, TargetKind, Targets, 
 pub use trigger::Trigger;
 pub use way::Way;
 
-/// How many bytes a value has as compact JSON.
+/// How many bytes a value has as compact JSON, escapes not counted: a bound must cost less than what it bounds.
 fn json_bytes(value: &Value) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
+    let separators = |count: usize| 2 + count.saturating_sub(1);
+    match value {
+        Value::Null => 4,
+        Value::Bool(flag) => 5 - usize::from(*flag),
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => separators(items.len()) + items.iter().map(json_bytes).sum::<usize>(),
+        Value::Object(fields) => {
+            let inside = fields.iter().map(|(key, value)| key.len() + 3 + json_bytes(value));
+            separators(fields.len()) + inside.sum::<usize>()
         }
     }
-    let mut count = Count(0);
-    // Neither a value nor a counter can fail to be written.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_compact_json() {
+        for value in [
+            json!(null),
+            json!(true),
+            json!(false),
+            json!(-12.5),
+            json!("text"),
+            json!([]),
+            json!({}),
+            json!([1, [2, "x"], {"a": null, "b": {"c": []}}]),
+        ] {
+            assert_eq!(json_bytes(&value), value.to_string().len(), "{value}");
+        }
+    }
 }

@@ -50,7 +50,8 @@ pub fn is_closed_group(group: &str) -> bool {
 /// The plural that the API convention gives a kind of which nothing else is known.
 pub fn guess_plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
-    let vowel_before_y = lower.ends_with("ay") || lower.ends_with("ey") || lower.ends_with("oy") || lower.ends_with("uy");
+    let vowel_before_y =
+        lower.ends_with("ay") || lower.ends_with("ey") || lower.ends_with("oy") || lower.ends_with("uy");
     match lower.strip_suffix('y') {
         Some(stem) if !vowel_before_y => format!("{stem}ies"),
         _ if ["s", "x", "z", "ch", "sh"].iter().any(|ending| lower.ends_with(ending)) => format!("{lower}es"),
@@ -67,7 +68,13 @@ const fn row(
     plural: &'static str,
     scope: Scope,
 ) -> BuiltinKind {
-    BuiltinKind { group, versions, kind, plural, scope }
+    BuiltinKind {
+        group,
+        versions,
+        kind,
+        plural,
+        scope,
+    }
 }
 
 const V1: &[&str] = &["v1"];
@@ -95,7 +102,13 @@ const BUILTIN: &[BuiltinKind] = &[
     row("", V1, "Secret", "secrets", Namespaced),
     row("", V1, "Service", "services", Namespaced),
     row("", V1, "ServiceAccount", "serviceaccounts", Namespaced),
-    row(ADMISSION, &["v1beta1", "v1alpha1"], "MutatingAdmissionPolicy", "mutatingadmissionpolicies", Cluster),
+    row(
+        ADMISSION,
+        &["v1beta1", "v1alpha1"],
+        "MutatingAdmissionPolicy",
+        "mutatingadmissionpolicies",
+        Cluster,
+    ),
     row(
         ADMISSION,
         &["v1beta1", "v1alpha1"],
@@ -103,32 +116,116 @@ const BUILTIN: &[BuiltinKind] = &[
         "mutatingadmissionpolicybindings",
         Cluster,
     ),
-    row(ADMISSION, V1, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", Cluster),
-    row(ADMISSION, ADMISSION_POLICY, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", Cluster),
-    row(ADMISSION, ADMISSION_POLICY, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", Cluster),
-    row(ADMISSION, V1, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", Cluster),
-    row("apiextensions.k8s.io", V1, "CustomResourceDefinition", "customresourcedefinitions", Cluster),
+    row(
+        ADMISSION,
+        V1,
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        Cluster,
+    ),
+    row(
+        ADMISSION,
+        ADMISSION_POLICY,
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        Cluster,
+    ),
+    row(
+        ADMISSION,
+        ADMISSION_POLICY,
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        Cluster,
+    ),
+    row(
+        ADMISSION,
+        V1,
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        Cluster,
+    ),
+    row(
+        "apiextensions.k8s.io",
+        V1,
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        Cluster,
+    ),
     row("apiregistration.k8s.io", V1, "APIService", "apiservices", Cluster),
     row("apps", V1, "ControllerRevision", "controllerrevisions", Namespaced),
     row("apps", V1, "DaemonSet", "daemonsets", Namespaced),
     row("apps", V1, "Deployment", "deployments", Namespaced),
     row("apps", V1, "ReplicaSet", "replicasets", Namespaced),
     row("apps", V1, "StatefulSet", "statefulsets", Namespaced),
-    row("authentication.k8s.io", V1, "SelfSubjectReview", "selfsubjectreviews", Cluster),
+    row(
+        "authentication.k8s.io",
+        V1,
+        "SelfSubjectReview",
+        "selfsubjectreviews",
+        Cluster,
+    ),
     row("authentication.k8s.io", V1, "TokenReview", "tokenreviews", Cluster),
-    row("authorization.k8s.io", V1, "LocalSubjectAccessReview", "localsubjectaccessreviews", Namespaced),
-    row("authorization.k8s.io", V1, "SelfSubjectAccessReview", "selfsubjectaccessreviews", Cluster),
-    row("authorization.k8s.io", V1, "SelfSubjectRulesReview", "selfsubjectrulesreviews", Cluster),
-    row("authorization.k8s.io", V1, "SubjectAccessReview", "subjectaccessreviews", Cluster),
-    row("autoscaling", &["v2", "v1"], "HorizontalPodAutoscaler", "horizontalpodautoscalers", Namespaced),
+    row(
+        "authorization.k8s.io",
+        V1,
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        Namespaced,
+    ),
+    row(
+        "authorization.k8s.io",
+        V1,
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+        Cluster,
+    ),
+    row(
+        "authorization.k8s.io",
+        V1,
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+        Cluster,
+    ),
+    row(
+        "authorization.k8s.io",
+        V1,
+        "SubjectAccessReview",
+        "subjectaccessreviews",
+        Cluster,
+    ),
+    row(
+        "autoscaling",
+        &["v2", "v1"],
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        Namespaced,
+    ),
     row("batch", &["v1", "v1beta1"], "CronJob", "cronjobs", Namespaced),
     row("batch", V1, "Job", "jobs", Namespaced),
-    row("certificates.k8s.io", V1, "CertificateSigningRequest", "certificatesigningrequests", Cluster),
-    row("certificates.k8s.io", &["v1beta1", "v1alpha1"], "ClusterTrustBundle", "clustertrustbundles", Cluster),
+    row(
+        "certificates.k8s.io",
+        V1,
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        Cluster,
+    ),
+    row(
+        "certificates.k8s.io",
+        &["v1beta1", "v1alpha1"],
+        "ClusterTrustBundle",
+        "clustertrustbundles",
+        Cluster,
+    ),
     row("coordination.k8s.io", V1, "Lease", "leases", Namespaced),
     row("discovery.k8s.io", V1, "EndpointSlice", "endpointslices", Namespaced),
     row("events.k8s.io", V1, "Event", "events", Namespaced),
-    row("flowcontrol.apiserver.k8s.io", &["v1", "v1beta3"], "FlowSchema", "flowschemas", Cluster),
+    row(
+        "flowcontrol.apiserver.k8s.io",
+        &["v1", "v1beta3"],
+        "FlowSchema",
+        "flowschemas",
+        Cluster,
+    ),
     row(
         "flowcontrol.apiserver.k8s.io",
         &["v1", "v1beta3"],
@@ -136,39 +233,113 @@ const BUILTIN: &[BuiltinKind] = &[
         "prioritylevelconfigurations",
         Cluster,
     ),
-    row("kyverno.io", &["v2", "v2beta1"], "CleanupPolicy", "cleanuppolicies", Namespaced),
-    row("kyverno.io", &["v2", "v2beta1"], "ClusterCleanupPolicy", "clustercleanuppolicies", Cluster),
-    row("kyverno.io", &["v2", "v2beta1"], "CleanupPolicy", "cleanuppolicies", Namespaced),
-    row("kyverno.io", &["v2", "v2beta1"], "ClusterCleanupPolicy", "clustercleanuppolicies", Cluster),
-    row("kyverno.io", &["v1", "v2beta1"], "ClusterPolicy", "clusterpolicies", Cluster),
-    row("kyverno.io", &["v2", "v2alpha1"], "GlobalContextEntry", "globalcontextentries", Cluster),
-    row("kyverno.io", &["v2beta1", "v2alpha1"], "GlobalContextEntry", "globalcontextentries", Cluster),
+    row(
+        "kyverno.io",
+        &["v2", "v2beta1"],
+        "CleanupPolicy",
+        "cleanuppolicies",
+        Namespaced,
+    ),
+    row(
+        "kyverno.io",
+        &["v2", "v2beta1"],
+        "ClusterCleanupPolicy",
+        "clustercleanuppolicies",
+        Cluster,
+    ),
+    row(
+        "kyverno.io",
+        &["v1", "v2beta1"],
+        "ClusterPolicy",
+        "clusterpolicies",
+        Cluster,
+    ),
+    row(
+        "kyverno.io",
+        &["v2beta1", "v2alpha1"],
+        "GlobalContextEntry",
+        "globalcontextentries",
+        Cluster,
+    ),
     row("kyverno.io", &["v1", "v2beta1"], "Policy", "policies", Namespaced),
-    row("kyverno.io", &["v2", "v2beta1"], "PolicyException", "policyexceptions", Namespaced),
-    row("kyverno.io", &["v2", "v2beta1"], "PolicyException", "policyexceptions", Namespaced),
+    row(
+        "kyverno.io",
+        &["v2", "v2beta1"],
+        "PolicyException",
+        "policyexceptions",
+        Namespaced,
+    ),
     row("kyverno.io", &["v2"], "UpdateRequest", "updaterequests", Namespaced),
     row("networking.k8s.io", V1, "IPAddress", "ipaddresses", Cluster),
-    row("networking.k8s.io", &["v1", "v1beta1"], "Ingress", "ingresses", Namespaced),
-    row("networking.k8s.io", &["v1", "v1beta1"], "IngressClass", "ingressclasses", Cluster),
+    row(
+        "networking.k8s.io",
+        &["v1", "v1beta1"],
+        "Ingress",
+        "ingresses",
+        Namespaced,
+    ),
+    row(
+        "networking.k8s.io",
+        &["v1", "v1beta1"],
+        "IngressClass",
+        "ingressclasses",
+        Cluster,
+    ),
     row("networking.k8s.io", V1, "NetworkPolicy", "networkpolicies", Namespaced),
     row("networking.k8s.io", V1, "ServiceCIDR", "servicecidrs", Cluster),
     row("node.k8s.io", V1, "RuntimeClass", "runtimeclasses", Cluster),
-    row("policy", &["v1", "v1beta1"], "PodDisruptionBudget", "poddisruptionbudgets", Namespaced),
+    row(
+        "policy",
+        &["v1", "v1beta1"],
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        Namespaced,
+    ),
     row(RBAC, &["v1", "v1beta1"], "ClusterRole", "clusterroles", Cluster),
-    row(RBAC, &["v1", "v1beta1"], "ClusterRoleBinding", "clusterrolebindings", Cluster),
+    row(
+        RBAC,
+        &["v1", "v1beta1"],
+        "ClusterRoleBinding",
+        "clusterrolebindings",
+        Cluster,
+    ),
     row(RBAC, &["v1", "v1beta1"], "Role", "roles", Namespaced),
     row(RBAC, &["v1", "v1beta1"], "RoleBinding", "rolebindings", Namespaced),
     row("resource.k8s.io", RESOURCE, "DeviceClass", "deviceclasses", Cluster),
-    row("resource.k8s.io", RESOURCE, "ResourceClaim", "resourceclaims", Namespaced),
-    row("resource.k8s.io", RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", Namespaced),
+    row(
+        "resource.k8s.io",
+        RESOURCE,
+        "ResourceClaim",
+        "resourceclaims",
+        Namespaced,
+    ),
+    row(
+        "resource.k8s.io",
+        RESOURCE,
+        "ResourceClaimTemplate",
+        "resourceclaimtemplates",
+        Namespaced,
+    ),
     row("resource.k8s.io", RESOURCE, "ResourceSlice", "resourceslices", Cluster),
     row("scheduling.k8s.io", V1, "PriorityClass", "priorityclasses", Cluster),
     row("storage.k8s.io", V1, "CSIDriver", "csidrivers", Cluster),
     row("storage.k8s.io", V1, "CSINode", "csinodes", Cluster),
-    row("storage.k8s.io", V1, "CSIStorageCapacity", "csistoragecapacities", Namespaced),
+    row(
+        "storage.k8s.io",
+        V1,
+        "CSIStorageCapacity",
+        "csistoragecapacities",
+        Namespaced,
+    ),
     row("storage.k8s.io", V1, "StorageClass", "storageclasses", Cluster),
     row("storage.k8s.io", V1, "VolumeAttachment", "volumeattachments", Cluster),
-    row("storage.k8s.io", &["v1", "v1beta1"], "VolumeAttributesClass", "volumeattributesclasses", Cluster),
+    row(
+        "storage.k8s.io",
+        &["v1", "v1beta1"],
+        "VolumeAttributesClass",
+        "volumeattributesclasses",
+        Cluster,
+    ),
 ];
 
 #[cfg(test)]
@@ -178,7 +349,11 @@ mod tests {
     #[test]
     fn rows_are_sorted_and_unique() {
         for pair in BUILTIN.windows(2) {
-            assert!((pair[0].group, pair[0].kind) < (pair[1].group, pair[1].kind), "{:?}", pair[1]);
+            assert!(
+                (pair[0].group, pair[0].kind) < (pair[1].group, pair[1].kind),
+                "{:?}",
+                pair[1]
+            );
         }
     }
 

@@ -1,3 +1,11 @@
 //! Mesh policies as the engine runs them.
 
+pub mod backend;
+pub mod caller;
+pub mod http_route;
+pub mod policy;
+pub mod proxy_patch;
 pub mod proxy_template;
+pub mod target_ref;
+pub mod tcp_route;
+pub mod timeout;

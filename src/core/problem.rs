@@ -4,11 +4,22 @@
 //! `spec.to[0].rules[2]`, `selectors[0].match["kuma.io/service"]`.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// The way from the root of a document to one of its values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FieldPath(Vec<Step>);
+///
+/// A path shares its beginning with the paths it was made from: readers make one for every field they look at, and
+/// hardly any is ever told to anybody.
+#[derive(Clone, Default)]
+pub struct FieldPath(Option<Arc<Link>>);
+
+struct Link {
+    parent: FieldPath,
+    step: Step,
+}
 
 /// One step of a [`FieldPath`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +79,8 @@ pub enum Reason {
     Unknown,
     /// Legal today, on its way out.
     Deprecated,
+    /// Legal here and in Kuma 2, refused by Kuma 3.
+    Removed,
     /// Legal, but probably not what was meant.
     Suspicious,
 }
@@ -99,7 +112,9 @@ impl FieldPath {
     /// This path seen from further up: `parent` followed by its steps.
     #[must_use]
     pub fn below(&self, parent: &Self) -> Self {
-        Self(parent.0.iter().chain(&self.0).cloned().collect())
+        self.steps()
+            .into_iter()
+            .fold(parent.clone(), |path, step| path.step(step.clone()))
     }
 
     /// A value below, at the `/`-joined path that templates use; digits are taken for the index of a list.
@@ -125,21 +140,55 @@ impl FieldPath {
         }
     }
 
-    pub fn steps(&self) -> &[Step] {
-        &self.0
+    /// From the root to the value.
+    pub fn steps(&self) -> Vec<&Step> {
+        let upwards = std::iter::successors(self.0.as_deref(), |link| link.parent.0.as_deref());
+        let mut steps: Vec<_> = upwards.map(|link| &link.step).collect();
+        steps.reverse();
+        steps
     }
 
     fn step(&self, step: Step) -> Self {
-        let mut steps = Vec::with_capacity(self.0.len() + 1);
-        steps.extend_from_slice(&self.0);
-        steps.push(step);
-        Self(steps)
+        let parent = self.clone();
+        Self(Some(Arc::new(Link { parent, step })))
+    }
+}
+
+impl PartialEq for FieldPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.steps() == other.steps()
+    }
+}
+
+impl Eq for FieldPath {}
+
+impl PartialOrd for FieldPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for FieldPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.steps().cmp(&other.steps())
+    }
+}
+
+impl Hash for FieldPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.steps().hash(state);
+    }
+}
+
+impl fmt::Debug for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FieldPath({self})")
     }
 }
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, step) in self.0.iter().enumerate() {
+        for (position, step) in self.steps().into_iter().enumerate() {
             match step {
                 Step::Field(name) if position == 0 => f.write_str(name)?,
                 Step::Field(name) => write!(f, ".{name}")?,
@@ -191,6 +240,7 @@ impl Reason {
             Self::Envoy => "ENVOY",
             Self::Unknown => "UNKNOWN",
             Self::Deprecated => "DEPRECATED",
+            Self::Removed => "REMOVED",
             Self::Suspicious => "SUSPICIOUS",
         }
     }
@@ -211,5 +261,17 @@ mod tests {
         assert_eq!(path.to_string(), r#"spec.to[0].tags["kuma.io/\"x\""]"#);
         assert_eq!(FieldPath::root().field("conf").to_string(), "conf");
         assert_eq!(FieldPath::root().to_string(), "");
+    }
+
+    #[test]
+    fn paths_are_compared_by_their_steps() {
+        let to = FieldPath::root().field("to");
+        assert_eq!(to.index(1), FieldPath::root().field("to".to_owned()).index(1));
+        assert_ne!(to.index(1), to.index(2));
+        assert!(to < to.index(0) && to.index(0) < to.index(1));
+        assert_eq!(
+            to.index(1).below(&FieldPath::root().field("spec")).to_string(),
+            "spec.to[1]"
+        );
     }
 }

@@ -27,7 +27,11 @@ impl Gvk {
     /// From an `apiVersion` such as `v1` or `apps/v1`.
     pub fn new(api_version: &str, kind: impl Into<String>) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.into() }
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.into(),
+        }
     }
 
     /// Of an object, as far as it says so.
@@ -58,7 +62,10 @@ impl ObjectKey {
 
 /// The text at a path of fields, empty if there is none.
 pub fn text_at<'v>(value: &'v Value, path: &[&str]) -> &'v str {
-    path.iter().try_fold(value, |value, field| value.get(field)).and_then(Value::as_str).unwrap_or_default()
+    path.iter()
+        .try_fold(value, |value, field| value.get(field))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// `apps/v1 Deployment`
@@ -90,7 +97,8 @@ mod tests {
 
     #[test]
     fn names_read_as_people_write_them() {
-        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "a"}});
+        let object =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "a"}});
         let key = ObjectKey::of(&object);
         assert_eq!(key.to_string(), "apps/v1 Deployment a/web");
         assert_eq!(key.gvk.api_version(), "apps/v1");

@@ -32,7 +32,7 @@ pub struct Request<'a, Old> {
     pub operation: Operation,
     #[serde(default)]
     pub user_info: UserInfo,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::object::read")]
     pub object: Option<Value>,
     #[serde(default = "Option::default")]
     pub old_object: Option<Old>,

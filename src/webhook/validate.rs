@@ -29,9 +29,16 @@ pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
     let Some(object) = &request.object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
-    let Some(Findings { errors, warnings }) = compile::check(object) else {
+    let Some(findings) = compile::check(object) else {
         return Verdict::allow();
     };
+    let Findings {
+        mut errors,
+        schema,
+        warnings,
+    } = findings;
+    // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
+    errors.extend(schema);
     let mut verdict = if errors.is_empty() {
         Verdict::allow()
     } else {

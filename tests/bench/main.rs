@@ -3,6 +3,8 @@
 //! `cargo bench` runs all of them; `cargo bench -- https` one; `--json` prints data instead of tables; `--quick` takes
 //! fewer and shorter rounds.
 
+mod expr;
+mod generate;
 mod https;
 
 use std::process::ExitCode;
@@ -22,7 +24,7 @@ pub(crate) struct Report {
 
 type Bench = fn(quick: bool) -> anyhow::Result<Report>;
 
-const BENCHES: &[(&str, Bench)] = &[("https", https::run)];
+const BENCHES: &[(&str, Bench)] = &[("expr", expr::run), ("generate", generate::run), ("https", https::run)];
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

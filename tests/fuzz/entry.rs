@@ -6,7 +6,10 @@
 )]
 
 use serde_json::{Value, json};
+use writ::compile;
 use writ::core::expr::{Expression, Limits, Runtime, Template, parse_tree};
+use writ::core::generate::{Answer, Evaluation, Facts, Fetch, Policy, Trigger, drive};
+use writ::core::yaml;
 
 /// An expression, a line `---`, a document. No input may panic, and none may outlive its budget.
 pub fn expression(data: &[u8]) {
@@ -55,11 +58,73 @@ pub fn template(data: &[u8]) {
     }
 }
 
-fn runtime() -> Runtime {
-    let limits = Limits {
+/// A policy as YAML: compiled, and if it compiles, run for a few objects in a world where everything asked for is there.
+pub fn policy(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(document) = yaml::read_value(text) else { return };
+    let _ = compile::check(&document);
+    let (Some(policy), _) = compile::generate::policy(&document) else {
+        return;
+    };
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"sync": "x,y"}}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+    ] {
+        run(&policy, &object);
+    }
+}
+
+/// A trigger as YAML, for policies that use every form there is.
+pub fn resource(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(object) = yaml::read_value(text) else { return };
+    for document in yaml::read(POLICIES) {
+        let document = document.expect("good YAML").value;
+        let (policy, findings) = compile::generate::policy(&document);
+        run(&policy.unwrap_or_else(|| panic!("{:?}", findings.errors)), &object);
+    }
+}
+
+fn run(policy: &Policy, object: &Value) {
+    let source = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n", "uid": "u"}, "data": {}});
+    for rule in &policy.rules {
+        let trigger = Trigger::background(object.clone());
+        let evaluate = || {
+            let mut facts = Facts::new("2024-02-29T12:00:00Z".parse().expect("a time"), 1);
+            facts.limits.expressions = limits();
+            facts.limits.context_bytes = 1 << 16;
+            facts.limits.elements = 100;
+            facts.limits.plan_bytes = 1 << 20;
+            drive(rule, &trigger, &mut facts, |fetch| match fetch {
+                Fetch::List(_) => Answer::found(json!([source.clone()])),
+                Fetch::Host(_) => Answer::found(json!(["10.0.0.1"])),
+                _ => Answer::found(source.clone()),
+            })
+        };
+        let first = evaluate();
+        assert_eq!(first, evaluate(), "the same facts give the same plan");
+        if let (Ok(Evaluation::Done(plan)), Some(namespace)) = (first, &policy.key.namespace) {
+            for target in plan.targets {
+                assert_eq!(
+                    target.key.namespace.as_ref(),
+                    Some(namespace),
+                    "a Policy stays in its namespace"
+                );
+            }
+        }
+    }
+}
+
+const POLICIES: &str = include_str!("policies.yaml");
+
+fn limits() -> Limits {
+    Limits {
         steps: 50_000,
         bytes: 1 << 20,
         depth: 64,
-    };
-    Runtime::new("2024-02-29T12:00:00Z".parse().expect("a time"), 1).with_limits(limits)
+    }
+}
+
+fn runtime() -> Runtime {
+    Runtime::new("2024-02-29T12:00:00Z".parse().expect("a time"), 1).with_limits(limits())
 }

@@ -26,3 +26,13 @@ fn expressions() {
 fn templates() {
     run("template", entry::template);
 }
+
+#[test]
+fn policies() {
+    run("policy", entry::policy);
+}
+
+#[test]
+fn resources() {
+    run("resource", entry::resource);
+}

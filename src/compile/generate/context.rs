@@ -47,7 +47,11 @@ fn read_entry(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Finding
             .map(|(name, query)| EntrySource::GlobalReference { name, query })
     };
     let source = source?;
-    (findings.errors.len() == before).then(|| Entry { name, source, field: node.path.clone() })
+    (findings.errors.len() == before).then(|| Entry {
+        name,
+        source,
+        field: node.path.clone(),
+    })
 }
 
 fn read_name(entry: &Object<'_>, node: &Node<'_>, findings: &mut Findings) -> String {
@@ -55,14 +59,19 @@ fn read_name(entry: &Object<'_>, node: &Node<'_>, findings: &mut Findings) -> St
     let name = field.text(findings).unwrap_or_default().into_owned();
     let nested = node.below("variable").below("name");
     if name.is_empty() && nested.is_present() {
-        let message = "`name` belongs to the entry, beside `variable`: `- name: x` and `variable: {…}` on the next line";
+        let message =
+            "`name` belongs to the entry, beside `variable`: `- name: x` and `variable: {…}` on the next line";
         findings.refuse(&nested.path, Reason::Context, message);
     } else if name.is_empty() {
         findings.refuse(&field.path, Reason::Required, "a context entry needs a name");
     }
     let root = name.split('.').next().unwrap_or_default();
     if RESERVED.contains(&root) {
-        findings.refuse(&field.path, Reason::Forbidden, format!("`{root}` is a name of the engine's own; take another"));
+        findings.refuse(
+            &field.path,
+            Reason::Forbidden,
+            format!("`{root}` is a name of the engine's own; take another"),
+        );
     }
     name
 }
@@ -83,7 +92,11 @@ fn read_variable(node: &Node<'_>, findings: &mut Findings) -> Option<EntrySource
         None => Some(None),
     };
     let (value, default) = (template(&value)?, template(&default)?);
-    Some(EntrySource::Variable(Variable { value, query: read_query(&path, findings)?, default }))
+    Some(EntrySource::Variable(Variable {
+        value,
+        query: read_query(&path, findings)?,
+        default,
+    }))
 }
 
 fn read_config_map(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Option<EntrySource> {
@@ -92,7 +105,11 @@ fn read_config_map(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fi
     fields.refuse_unknown(findings);
     for field in [&name, &namespace] {
         if field.text(findings).unwrap_or_default().is_empty() {
-            findings.refuse(&field.path, Reason::Required, "a ConfigMap is named by name and namespace");
+            findings.refuse(
+                &field.path,
+                Reason::Required,
+                "a ConfigMap is named by name and namespace",
+            );
         }
     }
     if let (Some(own), Some(namespace_text)) = (&around.policy.namespace, namespace.value().and_then(Value::as_str))
@@ -111,13 +128,21 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
     let (data, query, default) = (fields.get("data"), fields.get("jmesPath"), fields.get("default"));
     fields.refuse_unknown(findings);
     if path.is_present() == service.is_present() {
-        findings.refuse(&node.path, Reason::Xor, "an API call has exactly one of urlPath, service");
+        findings.refuse(
+            &node.path,
+            Reason::Xor,
+            "an API call has exactly one of urlPath, service",
+        );
         return None;
     }
     if let Some(method_text) = method.text(findings)
         && !["GET", "POST"].contains(&&*method_text)
     {
-        findings.refuse(&method.path, Reason::Enum, format!("unknown value `{method_text}`; known: GET, POST"));
+        findings.refuse(
+            &method.path,
+            Reason::Enum,
+            format!("unknown value `{method_text}`; known: GET, POST"),
+        );
     }
     for pair in data.list(findings) {
         let pair = pair.object(findings);
@@ -129,13 +154,22 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
         }
     }
     check_service(&service, around, findings);
-    check_path(&path, method.value().and_then(Value::as_str) == Some("POST"), around, findings);
+    check_path(
+        &path,
+        method.value().and_then(Value::as_str) == Some("POST"),
+        around,
+        findings,
+    );
     let mut call = node.value()?.clone();
     for own in ["jmesPath", "default"] {
         call.as_object_mut().map(|call| call.remove(own));
     }
     let call = compile_template(&call, &node.path, findings)?;
-    Some(EntrySource::ApiCall(ApiCall { call, query: read_query(&query, findings)?, default: default.value().cloned() }))
+    Some(EntrySource::ApiCall(ApiCall {
+        call,
+        query: read_query(&query, findings)?,
+        default: default.value().cloned(),
+    }))
 }
 
 fn check_service(service: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) {
@@ -156,7 +190,11 @@ fn check_service(service: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
         header.refuse_unknown(findings);
     }
     if around.policy.namespace.is_some() {
-        findings.refuse(&service.path, Reason::Forbidden, "a Policy cannot leave its namespace; use a ClusterPolicy");
+        findings.refuse(
+            &service.path,
+            Reason::Forbidden,
+            "a Policy cannot leave its namespace; use a ClusterPolicy",
+        );
     }
 }
 
@@ -164,8 +202,17 @@ fn check_service(service: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
 fn check_path(path: &Node<'_>, post: bool, around: &Surroundings<'_>, findings: &mut Findings) {
     let Some(text) = path.text(findings) else { return };
     if text.contains("{{") {
-        if text.matches('?').count() > 1 && !text.split("{{").skip(1).any(|rest| rest.split("}}").next().is_some_and(|x| x.contains('?'))) {
-            findings.refuse(&path.path, Reason::Format, "it has a second `?`; parameters are separated by `&`");
+        if text.matches('?').count() > 1
+            && !text
+                .split("{{")
+                .skip(1)
+                .any(|rest| rest.split("}}").next().is_some_and(|x| x.contains('?')))
+        {
+            findings.refuse(
+                &path.path,
+                Reason::Format,
+                "it has a second `?`; parameters are separated by `&`",
+            );
         }
         return;
     }
@@ -196,7 +243,9 @@ fn read_reference(
 
 /// A bare expression; with braces in it, only its parts can be checked now.
 fn read_query(node: &Node<'_>, findings: &mut Findings) -> Option<Option<Query>> {
-    let Some(text) = node.text(findings) else { return Some(None) };
+    let Some(text) = node.text(findings) else {
+        return Some(None);
+    };
     if text.contains("{{") {
         return compile_template(&Value::from(&*text), &node.path, findings).map(|text| Some(Query::Computed(text)));
     }

@@ -14,7 +14,10 @@ use crate::core::scalar::wildcard;
 pub(super) fn compile(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Option<RuleMatch> {
     let (selected, excluded, generate) = (rule.below("match"), rule.below("exclude"), rule.below("generate"));
     let is_namespaced = |selector: &KindSelector| scope_of(selector, around).map(|scope| scope == Scope::Namespaced);
-    let scope = matching::Scope { policy_namespace: around.policy.namespace.as_deref(), is_namespaced: &is_namespaced };
+    let scope = matching::Scope {
+        policy_namespace: around.policy.namespace.as_deref(),
+        is_namespaced: &is_namespaced,
+    };
     let mut problems = Vec::new();
     let value = |node: &Node<'_>| node.value().cloned().unwrap_or_default();
     let compiled = RuleMatch::parse(&value(&selected), &value(&excluded), scope, &rule.path, &mut problems);
@@ -37,8 +40,16 @@ pub(super) fn compile(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut
 /// The older form of `match` must not name the kind that the rule makes: it would trigger itself.
 fn refuse_own_kind(selected: &Node<'_>, generate: &Node<'_>, findings: &mut Findings) {
     let kinds = selected.below("resources").below("kinds");
-    let Some(own) = generate.below("kind").value().and_then(Value::as_str) else { return };
-    for (index, kind) in kinds.value().and_then(Value::as_array).into_iter().flatten().enumerate() {
+    let Some(own) = generate.below("kind").value().and_then(Value::as_str) else {
+        return;
+    };
+    for (index, kind) in kinds
+        .value()
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         if kind == own {
             let message = format!("the rule generates {own} itself; match it under `any` if that is meant");
             findings.refuse(&kinds.path.index(index), Reason::Context, message);
@@ -49,9 +60,9 @@ fn refuse_own_kind(selected: &Node<'_>, generate: &Node<'_>, findings: &mut Find
 /// A kind that nobody knows is most likely a mistake in writing, but may be a custom resource to come.
 fn warn_of_unknown_kinds(rule: &RuleMatch, path: &FieldPath, around: &Surroundings<'_>, findings: &mut Findings) {
     for selector in rule.matching.kinds() {
-        let literal = ![&selector.group, &selector.version, &selector.kind].iter().any(|part| {
-            part.as_str() != "*" && wildcard::is_pattern(part)
-        });
+        let literal = ![&selector.group, &selector.version, &selector.kind]
+            .iter()
+            .any(|part| part.as_str() != "*" && wildcard::is_pattern(part));
         let built_in_group = selector.group == "*" || kinds::is_closed_group(&selector.group);
         if literal && built_in_group && selector.kind != "*" && scope_of(selector, around).is_none() {
             let known = kinds::all().map(|row| row.kind);

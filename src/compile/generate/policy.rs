@@ -74,21 +74,44 @@ pub(super) fn compile(
         if let Some(name) = node.below("name").value().and_then(Value::as_str)
             && !names.insert(name)
         {
-            findings.refuse(&node.path.field("name"), Reason::Duplicate, format!("another rule is called `{name}` too"));
+            findings.refuse(
+                &node.path.field("name"),
+                Reason::Duplicate,
+                format!("another rule is called `{name}` too"),
+            );
         }
         rules.extend(rule::compile(node, &surroundings, findings).map(Arc::new));
     }
     let generates = nodes.iter().any(|node| node.below("generate").is_present());
     if !generates && !nodes.is_empty() {
-        findings.warn(&rules_node.path, Reason::Suspicious, "no rule generates anything, so Writ does nothing with this policy");
+        findings.warn(
+            &rules_node.path,
+            Reason::Suspicious,
+            "no rule generates anything, so Writ does nothing with this policy",
+        );
     }
     if generates && !admission {
-        findings.refuse(&spec_path.field("admission"), Reason::Forbidden, "must not be false in a policy that generates");
+        findings.refuse(
+            &spec_path.field("admission"),
+            Reason::Forbidden,
+            "must not be false in a policy that generates",
+        );
     }
     if !admission && !background {
-        findings.refuse(&spec_path.field("background"), Reason::Context, "admission and background cannot both be false");
+        findings.refuse(
+            &spec_path.field("background"),
+            Reason::Context,
+            "admission and background cannot both be false",
+        );
     }
-    Some(Policy { key, apply, server_side_apply, prune, webhook, rules })
+    Some(Policy {
+        key,
+        apply,
+        server_side_apply,
+        prune,
+        webhook,
+        rules,
+    })
 }
 
 fn read_key(metadata: &Node<'_>, namespaced: bool, findings: &mut Findings) -> PolicyKey {
@@ -98,12 +121,20 @@ fn read_key(metadata: &Node<'_>, namespaced: bool, findings: &mut Findings) -> P
         findings.refuse(&name.path, Reason::Required, "a policy needs a name");
     }
     if text.len() > LABEL_LENGTH {
-        let message = format!("must have at most {LABEL_LENGTH} characters, as it becomes a label of generated objects");
+        let message =
+            format!("must have at most {LABEL_LENGTH} characters, as it becomes a label of generated objects");
         findings.refuse(&name.path, Reason::Range, message);
     }
-    let given = namespace.text(findings).map(String::from).filter(|namespace| !namespace.is_empty());
+    let given = namespace
+        .text(findings)
+        .map(String::from)
+        .filter(|namespace| !namespace.is_empty());
     if !namespaced && given.is_some() {
-        findings.refuse(&namespace.path, Reason::Forbidden, "a ClusterPolicy has no namespace; use kind Policy");
+        findings.refuse(
+            &namespace.path,
+            Reason::Forbidden,
+            "a ClusterPolicy has no namespace; use kind Policy",
+        );
     }
     // kubectl fills in the namespace of its context; offline there is none but the usual one.
     let namespace = namespaced.then(|| given.unwrap_or_else(|| "default".to_owned()));
@@ -119,7 +150,11 @@ fn read_annotations(metadata: &Node<'_>, findings: &mut Findings) -> bool {
             (PRUNE, Some("false")) => {}
             (PRUNE, _) => findings.refuse(&value.path, Reason::Enum, "must be \"true\" or \"false\""),
             (AUTOGEN, Some("all")) => {
-                findings.refuse(&value.path, Reason::Enum, "`all` is no longer a value; name the controllers or leave it out");
+                findings.refuse(
+                    &value.path,
+                    Reason::Enum,
+                    "`all` is no longer a value; name the controllers or leave it out",
+                );
             }
             _ => {}
         }
@@ -131,19 +166,30 @@ fn read_webhook(spec: &Object<'_>, findings: &mut Findings) -> Webhook {
     const POLICIES: &[&str] = &["Fail", "Ignore"];
     let (old_policy, old_timeout) = (spec.get("failurePolicy"), spec.get("webhookTimeoutSeconds"));
     let block = spec.get("webhookConfiguration").object(findings);
-    let (policy, timeout, conditions) =
-        (block.get("failurePolicy"), block.get("timeoutSeconds"), block.get("matchConditions"));
+    let (policy, timeout, conditions) = (
+        block.get("failurePolicy"),
+        block.get("timeoutSeconds"),
+        block.get("matchConditions"),
+    );
     block.refuse_unknown(findings);
     for (old, new) in [(&old_policy, &policy), (&old_timeout, &timeout)] {
         if old.is_present() && new.is_present() {
-            findings.refuse(&old.path, Reason::Context, format!("deprecated, and set beside its successor `{}`", new.path));
+            findings.refuse(
+                &old.path,
+                Reason::Context,
+                format!("deprecated, and set beside its successor `{}`", new.path),
+            );
         } else if old.is_present() {
             findings.warn(&old.path, Reason::Deprecated, format!("deprecated; use `{}`", new.path));
         }
     }
     let policies = [&policy, &old_policy].map(|node| one_of(node, POLICIES, findings));
     let timeouts = [&timeout, &old_timeout].map(|node| read_timeout(node, findings));
-    let match_conditions = conditions.list(findings).iter().filter_map(|node| read_condition(node, findings)).collect();
+    let match_conditions = conditions
+        .list(findings)
+        .iter()
+        .filter_map(|node| read_condition(node, findings))
+        .collect();
     Webhook {
         ignore_failure: policies.into_iter().flatten().next().as_deref() == Some("Ignore"),
         timeout_seconds: timeouts.into_iter().flatten().next(),
@@ -154,7 +200,11 @@ fn read_webhook(spec: &Object<'_>, findings: &mut Findings) -> Webhook {
 fn read_timeout(node: &Node<'_>, findings: &mut Findings) -> Option<u8> {
     let seconds = node.value()?.as_u64().filter(|seconds| (1..=30).contains(seconds));
     if seconds.is_none() {
-        findings.refuse(&node.path, Reason::Range, "must be a whole number of seconds from 1 to 30");
+        findings.refuse(
+            &node.path,
+            Reason::Range,
+            "must be a whole number of seconds from 1 to 30",
+        );
     }
     seconds.and_then(|seconds| u8::try_from(seconds).ok())
 }
@@ -177,7 +227,11 @@ fn read_condition(node: &Node<'_>, findings: &mut Findings) -> Option<(String, S
 fn refuse_removed(spec: &Object<'_>, findings: &mut Findings) {
     let removed = spec.get("generateExistingOnPolicyUpdate");
     if removed.is_present() {
-        findings.refuse(&removed.path, Reason::Forbidden, "has been removed; use `generate.generateExisting` of the rule");
+        findings.refuse(
+            &removed.path,
+            Reason::Forbidden,
+            "has been removed; use `generate.generateExisting` of the rule",
+        );
     }
 }
 
@@ -194,7 +248,11 @@ pub(super) fn flag(node: &Node<'_>, findings: &mut Findings) -> Option<bool> {
 fn one_of(node: &Node<'_>, known: &[&str], findings: &mut Findings) -> Option<String> {
     let text = node.text(findings)?.into_owned();
     if !known.contains(&text.as_str()) {
-        findings.refuse(&node.path, Reason::Enum, format!("unknown value `{text}`; known: {}", known.join(", ")));
+        findings.refuse(
+            &node.path,
+            Reason::Enum,
+            format!("unknown value `{text}`; known: {}", known.join(", ")),
+        );
     }
     Some(text)
 }

@@ -64,7 +64,11 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
 
     let matching = filter::compile(node, around, findings);
     let context = context::compile(&entries, around, findings);
-    let form = if around.strict_preconditions { Form::Foreach } else { Form::Rule };
+    let form = if around.strict_preconditions {
+        Form::Foreach
+    } else {
+        Form::Rule
+    };
     let preconditions = compile_conditions(&conditions, form, findings);
     let made = targets::compile(&generate, around, findings);
     let usage = variables::check(node, around, findings);
@@ -92,7 +96,8 @@ fn read_name(node: &Node<'_>, findings: &mut Findings) -> String {
         findings.refuse(&node.path, Reason::Required, "a rule needs a name");
     }
     if name.len() > LABEL_LENGTH {
-        let message = format!("must have at most {LABEL_LENGTH} characters, as it becomes a label of generated objects");
+        let message =
+            format!("must have at most {LABEL_LENGTH} characters, as it becomes a label of generated objects");
         findings.refuse(&node.path, Reason::Range, message);
     }
     name
@@ -106,7 +111,11 @@ pub(super) fn compile_conditions(node: &Node<'_>, form: Form, findings: &mut Fin
     let conditions = conditions?;
     let mut sound = true;
     for (block, index, condition) in conditions.iter() {
-        let list = if block.is_empty() { node.path.clone() } else { node.path.field(block) };
+        let list = if block.is_empty() {
+            node.path.clone()
+        } else {
+            node.path.field(block)
+        };
         for (name, operand) in [("key", &condition.key), ("value", &condition.value)] {
             sound &= compile_template(operand, &list.index(index).field(name), findings).is_some();
         }

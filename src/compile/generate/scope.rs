@@ -43,7 +43,11 @@ pub(super) fn of_kind(
                 None => String::new(),
             },
         };
-        findings.refuse(kind, Reason::Kind, format!("there is no kind `{}` in `{}`{hint}", gvk.kind, gvk.api_version()));
+        findings.refuse(
+            kind,
+            Reason::Kind,
+            format!("there is no kind `{}` in `{}`{hint}", gvk.kind, gvk.api_version()),
+        );
         return None;
     }
     let message = format!("`{gvk}` is not a built-in kind; it is taken to live in namespaces");
@@ -66,7 +70,11 @@ pub(super) fn check(
     };
     match scope {
         Some(Scope::Namespaced) if text.is_empty() => {
-            findings.refuse(&namespace.path, Reason::Required, format!("the {what} lives in a namespace; name it"));
+            findings.refuse(
+                &namespace.path,
+                Reason::Required,
+                format!("the {what} lives in a namespace; name it"),
+            );
         }
         Some(Scope::Cluster) if !text.is_empty() => {
             let message = format!("the {what} lives in no namespace; leave it out");

@@ -13,7 +13,10 @@ pub(super) fn strip_braces<'t>(text: &'t str, path: &FieldPath, findings: &mut F
     let inner = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
     match inner {
         Some(inner) if !inner.contains("{{") && !inner.contains("}}") => {
-            let message = format!("is an expression already; the braces are ignored, write `{}`", inner.trim());
+            let message = format!(
+                "is an expression already; the braces are ignored, write `{}`",
+                inner.trim()
+            );
             findings.warn(path, Reason::Suspicious, message);
             inner.trim()
         }
@@ -39,14 +42,16 @@ pub(super) fn unswap(source: &Node<'_>, findings: &mut Findings) -> Option<Value
 /// `v1`, `apps/v1`, `gateway.networking.k8s.io/v1beta1`.
 fn is_api_version(text: &str) -> bool {
     let version = text.rsplit('/').next().unwrap_or(text);
-    let Some(rest) = version.strip_prefix('v') else { return false };
+    let Some(rest) = version.strip_prefix('v') else {
+        return false;
+    };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match rest.find(|letter: char| !letter.is_ascii_digit()) {
         None => digits(rest),
         Some(end) => {
             let (major, stage) = rest.split_at(end);
             let minor = stage.strip_prefix("alpha").or_else(|| stage.strip_prefix("beta"));
-            digits(major) && minor.is_some_and(|minor| digits(minor))
+            digits(major) && minor.is_some_and(digits)
         }
     }
 }
@@ -124,7 +129,11 @@ mod tests {
         let body = json!({"spec": [{"=(name)": 1}], "(x)": 2, "plain()": 3, "data": {"a(b)": ""}});
         let mut findings = Findings::default();
         refuse_anchors(&Node::new(Some(&body), FieldPath::root().field("data")), &mut findings);
-        let mut fields: Vec<_> = findings.errors.iter().map(|problem| problem.field.to_string()).collect();
+        let mut fields: Vec<_> = findings
+            .errors
+            .iter()
+            .map(|problem| problem.field.to_string())
+            .collect();
         fields.sort();
         assert_eq!(fields, ["data.(x)", "data.spec[0].=(name)"]);
     }

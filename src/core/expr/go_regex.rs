@@ -13,17 +13,16 @@ const SIZE_LIMIT: usize = 4 << 20;
 /// The longest pattern that is read.
 const MAX_PATTERN: usize = 16 * 1024;
 
+const NEST_LIMIT: u32 = 100;
+
 const MAX_COUNT: u32 = 1000;
 
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
-    if pattern.len() > MAX_PATTERN {
-        return Err(format!("the regular expression is longer than {MAX_PATTERN} bytes"));
-    }
-    let translated = translate(pattern)?;
+    let translated = read(pattern)?;
     RegexBuilder::new(&translated)
         .size_limit(SIZE_LIMIT)
         .dfa_size_limit(SIZE_LIMIT)
-        .nest_limit(100)
+        .nest_limit(NEST_LIMIT)
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
@@ -32,13 +31,30 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
                     super::shorten(pattern)
                 )
             }
-            other => {
-                // The crate draws a picture of several lines; its last line is the reason.
-                let text = other.to_string();
-                let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                format!("bad regular expression `{}`: {reason}", super::shorten(pattern))
-            }
+            other => complaint(pattern, &other.to_string()),
         })
+}
+
+/// Whether the expression is well written. Far cheaper than compiling it, for those who never run it.
+pub(crate) fn check(pattern: &str) -> Result<(), String> {
+    let translated = read(pattern)?;
+    let mut parser = regex_syntax::ParserBuilder::new().nest_limit(NEST_LIMIT).build();
+    let parsed = parser.parse(&translated);
+    parsed.map(drop).map_err(|error| complaint(pattern, &error.to_string()))
+}
+
+/// The expression in the notation of the crate.
+fn read(pattern: &str) -> Result<String, String> {
+    if pattern.len() > MAX_PATTERN {
+        return Err(format!("the regular expression is longer than {MAX_PATTERN} bytes"));
+    }
+    translate(pattern)
+}
+
+/// The crate draws a picture of several lines; its last line is the reason.
+fn complaint(pattern: &str, picture: &str) -> String {
+    let reason = picture.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    format!("bad regular expression `{}`: {reason}", super::shorten(pattern))
 }
 
 /// Writes a replacement with `$1`, `${name}` and `$$` filled in. A `$` that names nothing stays.

@@ -23,7 +23,7 @@ pub struct RuleError {
     pub rule: String,
     /// The field of the policy that was being worked on, from the root of the document.
     pub field: FieldPath,
-    pub cause: Cause,
+    pub cause: Box<Cause>,
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -31,9 +31,9 @@ pub struct RuleError {
 pub enum Cause {
     /// A bare expression, such as the list of a loop.
     #[error("`{expression}`: {reason}")]
-    Expression { expression: String, reason: EvalError },
+    Expression { expression: String, reason: Box<EvalError> },
     #[error(transparent)]
-    Template(#[from] TemplateError),
+    Template(Box<TemplateError>),
     #[error(transparent)]
     Gate(#[from] Refusal),
     /// A name, kind, … that did not become text.
@@ -45,11 +45,11 @@ pub enum Cause {
     #[error("{what} has to be fetched first")]
     Waits { what: String },
     #[error("source {source_key} does not exist")]
-    SourceMissing { source_key: ObjectKey },
+    SourceMissing { source_key: Box<ObjectKey> },
     #[error("{what} could not be read: {reason}")]
     Unreadable { what: String, reason: String },
     #[error("{key} is wanted twice by this rule; make the name unique, for example with `{{{{ elementIndex }}}}`")]
-    Collision { key: ObjectKey },
+    Collision { key: Box<ObjectKey> },
     #[error("the body says kind `{body}`, but the target is of kind `{target}`")]
     OtherKind { body: String, target: String },
     #[error("`{what}` must be a mapping, but became {found}")]
@@ -65,10 +65,19 @@ impl Cause {
     pub(super) fn waits(&self) -> Option<Option<&Lookup>> {
         match self {
             Self::Waits { .. } => Some(None),
-            Self::Expression { reason: EvalError::Needs(lookup), .. } => Some(Some(lookup)),
+            Self::Expression { reason, .. } => match &**reason {
+                EvalError::Needs(lookup) => Some(Some(lookup)),
+                _ => None,
+            },
             Self::Template(error) => error.needs().map(Some),
             _ => None,
         }
+    }
+}
+
+impl From<TemplateError> for Cause {
+    fn from(error: TemplateError) -> Self {
+        Self::Template(Box::new(error))
     }
 }
 

@@ -46,40 +46,75 @@ pub enum Applicability {
     Applies,
     /// Only to the object as it was before.
     AppliedBefore,
-    No { because: String },
+    No {
+        because: String,
+    },
     Needs(Fetch),
 }
 
 /// Evaluates a rule for a trigger, as far as the facts go.
 pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
-    let (before, request) = match judge(rule, trigger, facts)? {
-        Applicability::Needs(fetch) => return Ok(Evaluation::Needs(BTreeSet::from([fetch]))),
-        Applicability::No { because } => return Ok(Evaluation::NotApplicable { because }),
-        Applicability::Applies => (trigger.request_on_old(), Cow::Borrowed(trigger.request())),
-        Applicability::AppliedBefore => {
-            let deletes = trigger.operation() == Some(Operation::Delete) && rule.matching.matching.lists(Operation::Delete);
-            match trigger.request_on_old() {
-                Some(request) if deletes => (None, Cow::Owned(request)),
-                _ => return Ok(Evaluation::Lost { because: "match and exclude no longer select it".to_owned() }),
-            }
+    let applicability = judge(rule, trigger, facts)?;
+    let request = match &applicability {
+        Applicability::Needs(fetch) => return Ok(Evaluation::Needs(BTreeSet::from([fetch.clone()]))),
+        Applicability::No { because } => {
+            return Ok(Evaluation::NotApplicable {
+                because: because.clone(),
+            });
         }
+        Applicability::Applies => Cow::Borrowed(trigger.request()),
+        Applicability::AppliedBefore => match trigger.request_on_old() {
+            Some(request) if is_create_on_deletion(rule, trigger) => Cow::Owned(request),
+            _ => {
+                return Ok(Evaluation::Lost {
+                    because: "match and exclude no longer select it".to_owned(),
+                });
+            }
+        },
     };
-    let work = Work { rule, trigger, session: session(rule, facts), runtime: facts.runtime() };
-    match work.preconditions(&request)? {
-        Verdict::Waits => return Ok(Evaluation::Needs(work.session.take_needs())),
+    let runtime = facts.runtime();
+    let home = rule.policy.namespace.as_deref().unwrap_or("default");
+    let session = Session::new(Gate::new(&rule.reach, &facts.outbound), facts, home);
+    let base = Base::new(trigger, &request);
+    let scope = Frame::of_rule(&session, &base, &rule.context);
+    match preconditions(rule, &scope, &session, &runtime)? {
         Verdict::Holds => {}
+        Verdict::Waits => return Ok(Evaluation::Needs(session.take_needs())),
         Verdict::Fails { because } => {
-            return Ok(match before.map(|before| work.preconditions(&before)).transpose()? {
-                Some(Verdict::Holds) => Evaluation::Lost { because },
-                Some(Verdict::Waits) => Evaluation::Needs(work.session.take_needs()),
-                Some(Verdict::Fails { .. }) | None => Evaluation::Skipped { because },
+            // It may have been different before; a deletion has no before.
+            let before = trigger
+                .request_on_old()
+                .filter(|_| applicability == Applicability::Applies);
+            let Some(before) = before else {
+                return Ok(Evaluation::Skipped { because });
+            };
+            let base = Base::new(trigger, &before);
+            let scope = Frame::of_rule(&session, &base, &rule.context);
+            return Ok(match preconditions(rule, &scope, &session, &runtime)? {
+                Verdict::Holds => Evaluation::Lost { because },
+                Verdict::Waits => Evaluation::Needs(session.take_needs()),
+                Verdict::Fails { .. } => Evaluation::Skipped { because },
             });
         }
     }
-    Ok(match work.expand(&request) {
+    let object = &request["object"];
+    let gvk = Gvk::of(object);
+    let cause = labels::Cause {
+        policy: &rule.policy,
+        rule: &rule.name,
+        trigger: &gvk,
+        trigger_namespace: text_at(object, &["metadata", "namespace"]),
+        trigger_uid: text_at(object, &["metadata", "uid"]),
+    };
+    Ok(match Expansion::new(rule, cause, &session, &runtime).run(&scope) {
         Some(plan) => Evaluation::Done(plan),
-        None => Evaluation::Needs(work.session.take_needs()),
+        None => Evaluation::Needs(session.take_needs()),
     })
+}
+
+/// A rule that lists DELETE makes something of the deletion; any other loses its trigger.
+fn is_create_on_deletion(rule: &Rule, trigger: &Trigger) -> bool {
+    trigger.operation() == Some(Operation::Delete) && rule.matching.matching.lists(Operation::Delete)
 }
 
 /// Whether a rule is for a trigger, by match and exclude alone.
@@ -93,23 +128,35 @@ pub fn judge(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Applicabil
         let needed = match rule.matching.decide(&request) {
             Ok(Outcome::Matches) => return Ok(Applicability::Applies),
             Ok(Outcome::MatchedOld) => return Ok(Applicability::AppliedBefore),
-            Ok(Outcome::NotApplicable(why)) => return Ok(Applicability::No { because: why.to_string() }),
+            Ok(Outcome::NotApplicable(why)) => {
+                return Ok(Applicability::No {
+                    because: why.to_string(),
+                });
+            }
             Err(needed) => needed.namespace,
         };
         let gate = Gate::new(&rule.reach, &facts.outbound);
         let fetch = gate.namespace(&needed).map_err(|refusal| error(refusal.into()))?;
         labels = match facts.answer(&fetch) {
             None => return Ok(Applicability::Needs(fetch)),
-            Some(Answer::Found(namespace)) => {
-                Some(namespace.pointer("/metadata/labels").and_then(Value::as_object).unwrap_or(&empty))
-            }
+            Some(Answer::Found(namespace)) => Some(
+                namespace
+                    .pointer("/metadata/labels")
+                    .and_then(Value::as_object)
+                    .unwrap_or(&empty),
+            ),
             Some(Answer::Absent) => Some(&empty),
             Some(Answer::Failed(reason)) => {
-                return Err(error(Cause::Unreadable { what: fetch.to_string(), reason: reason.clone() }));
+                return Err(error(Cause::Unreadable {
+                    what: fetch.to_string(),
+                    reason: reason.clone(),
+                }));
             }
         };
     }
-    Err(error(Cause::Shape("the labels of the namespace were asked for twice".to_owned())))
+    Err(error(Cause::Shape(
+        "the labels of the namespace were asked for twice".to_owned(),
+    )))
 }
 
 /// Evaluates until nothing is missing, answering each request at once. Ends after a bounded number of rounds.
@@ -130,7 +177,10 @@ pub fn drive(
             evaluation => return Ok(evaluation),
         }
     }
-    let cause = Cause::Budget { what: "rounds of look-ups", limit: facts.limits.rounds };
+    let cause = Cause::Budget {
+        what: "rounds of look-ups",
+        limit: facts.limits.rounds,
+    };
     Err(rule.error(rule.field.clone(), cause))
 }
 
@@ -140,7 +190,8 @@ pub(super) fn hold(
     scope: &dyn Scope,
     runtime: &Runtime,
 ) -> Result<Option<String>, Cause> {
-    let verdict = conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
+    let verdict =
+        conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
     if verdict.holds {
         return Ok(None);
     }
@@ -151,54 +202,35 @@ pub(super) fn hold(
     }))
 }
 
-fn session<'s>(rule: &'s Rule, facts: &'s Facts) -> Session<'s> {
-    let home = rule.policy.namespace.as_deref().unwrap_or("default");
-    Session::new(Gate::new(&rule.reach, &facts.outbound), facts, home)
-}
-
-struct Work<'w> {
-    rule: &'w Rule,
-    trigger: &'w Trigger,
-    session: Session<'w>,
-    runtime: Runtime,
-}
-
 enum Verdict {
     Holds,
     Fails { because: String },
     Waits,
 }
 
-impl Work<'_> {
-    fn preconditions(&self, request: &Value) -> Result<Verdict, RuleError> {
-        let base = Base::new(self.trigger, request);
-        let scope = Frame::of_rule(&self.session, &base, &self.rule.context);
-        match hold(&self.rule.preconditions, &scope, &self.runtime) {
-            Ok(None) => Ok(Verdict::Holds),
-            Ok(Some(because)) => Ok(Verdict::Fails { because: format!("preconditions: {because}") }),
-            Err(cause) if self.session.waits_for(&cause) => Ok(Verdict::Waits),
-            Err(cause) => Err(self.rule.error(self.rule.field.field("preconditions"), cause)),
-        }
-    }
-
-    fn expand(&self, request: &Value) -> Option<Plan> {
-        let base = Base::new(self.trigger, request);
-        let scope = Frame::of_rule(&self.session, &base, &self.rule.context);
-        let object = &request["object"];
-        let gvk = Gvk::of(object);
-        let cause = labels::Cause {
-            policy: &self.rule.policy,
-            rule: &self.rule.name,
-            trigger: &gvk,
-            trigger_namespace: text_at(object, &["metadata", "namespace"]),
-            trigger_uid: text_at(object, &["metadata", "uid"]),
-        };
-        Expansion::new(self.rule, cause, &self.session, &self.runtime).run(&scope)
+fn preconditions(
+    rule: &Rule,
+    scope: &Frame<'_>,
+    session: &Session<'_>,
+    runtime: &Runtime,
+) -> Result<Verdict, RuleError> {
+    match hold(&rule.preconditions, scope, runtime) {
+        Ok(None) => Ok(Verdict::Holds),
+        Ok(Some(because)) => Ok(Verdict::Fails {
+            because: format!("preconditions: {because}"),
+        }),
+        Err(cause) if session.waits_for(&cause) => Ok(Verdict::Waits),
+        Err(cause) => Err(rule.error(rule.field.field("preconditions"), cause)),
     }
 }
 
 impl Rule {
     pub(super) fn error(&self, field: FieldPath, cause: Cause) -> RuleError {
-        RuleError { policy: self.policy.clone(), rule: self.name.clone(), field, cause }
+        RuleError {
+            policy: self.policy.clone(),
+            rule: self.name.clone(),
+            field,
+            cause: Box::new(cause),
+        }
     }
 }

@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::core::condition::Conditions;
 use crate::core::expr::{Runtime, Scope, Template};
-use crate::core::problem::{FieldPath, Problem};
+use crate::core::problem::FieldPath;
 use crate::core::resource::{Gvk, ObjectKey, text_at};
-use crate::core::selector::{LabelSelector, Wildcards};
 
 use super::body::{dress, strip};
 use super::context::{Frame, Session};
 use super::error::Cause;
 use super::facts::Answer;
+use super::identity::{Selection, gvk_of, key_of, source_key, text};
 use super::json_bytes;
 use super::labels;
 use super::plan::{Failure, Mode, Place, Plan, Source, Target};
@@ -34,6 +34,8 @@ pub(super) struct Expansion<'e> {
     bytes: usize,
     /// Some part waits for a fact.
     waiting: bool,
+    /// A budget of the plan is used up: nothing more is made, and nothing more is told.
+    spent: bool,
 }
 
 /// A cause and the field it belongs to.
@@ -53,7 +55,18 @@ impl<'e> Expansion<'e> {
             failures: Vec::new(),
             notes: Vec::new(),
         };
-        Self { rule, cause, session, runtime, plan, taken: BTreeSet::new(), elements: 0, bytes: 0, waiting: false }
+        Self {
+            rule,
+            cause,
+            session,
+            runtime,
+            plan,
+            taken: BTreeSet::new(),
+            elements: 0,
+            bytes: 0,
+            waiting: false,
+            spent: false,
+        }
     }
 
     /// The plan, or nothing if some part waits for a fact.
@@ -62,7 +75,14 @@ impl<'e> Expansion<'e> {
             Targets::Once(output) => self.produce(output, scope, Place::default()),
             Targets::Foreach(loops) => {
                 for (entry, each) in loops.iter().enumerate() {
-                    self.iterate(each, scope, Place { entry: Some(entry), ..Place::default() });
+                    self.iterate(
+                        each,
+                        scope,
+                        Place {
+                            entry: Some(entry),
+                            ..Place::default()
+                        },
+                    );
                 }
             }
         }
@@ -73,7 +93,10 @@ impl<'e> Expansion<'e> {
         let list = match each.list.resolve_json(scope, self.runtime) {
             Ok(list) => list,
             Err(reason) => {
-                let cause = Cause::Expression { expression: each.list.text().to_owned(), reason };
+                let cause = Cause::Expression {
+                    expression: each.list.text().to_owned(),
+                    reason: Box::new(reason),
+                };
                 return self.record(place, Err((each.field.field("list"), cause)));
             }
         };
@@ -84,15 +107,24 @@ impl<'e> Expansion<'e> {
         };
         let limit = self.session.facts.limits.elements;
         for (index, element) in elements.into_iter().enumerate() {
+            if self.spent {
+                return;
+            }
             if self.elements == limit {
-                let cause = Cause::Budget { what: "elements", limit };
+                let cause = Cause::Budget {
+                    what: "elements",
+                    limit,
+                };
                 return self.record(place, Err((each.field.field("list"), cause)));
             }
             self.elements += 1;
             if element.is_null() {
                 continue;
             }
-            let place = Place { element: Some(index), ..place };
+            let place = Place {
+                element: Some(index),
+                ..place
+            };
             let scope = Frame::of_element(scope, element, index, &each.context);
             match self.holds(&each.preconditions, &scope, &each.field) {
                 Ok(None) => self.produce(&each.output, &scope, place),
@@ -102,7 +134,12 @@ impl<'e> Expansion<'e> {
         }
     }
 
-    fn holds(&self, conditions: &Conditions<Template>, scope: &dyn Scope, field: &FieldPath) -> Result<Option<String>, Fault> {
+    fn holds(
+        &self,
+        conditions: &Conditions<Template>,
+        scope: &dyn Scope,
+        field: &FieldPath,
+    ) -> Result<Option<String>, Fault> {
         super::evaluate::hold(conditions, scope, self.runtime).map_err(|cause| (field.field("preconditions"), cause))
     }
 
@@ -113,12 +150,26 @@ impl<'e> Expansion<'e> {
             Output::CloneSelected(pattern) => self.clone_selected(pattern, scope, place),
             Output::DataList(patterns) => {
                 for (item, pattern) in patterns.iter().enumerate() {
-                    self.data(pattern, scope, Place { item: Some(item), ..place });
+                    self.data(
+                        pattern,
+                        scope,
+                        Place {
+                            item: Some(item),
+                            ..place
+                        },
+                    );
                 }
             }
             Output::CloneEach(patterns) => {
                 for (item, pattern) in patterns.iter().enumerate() {
-                    self.clone_named(pattern, scope, Place { item: Some(item), ..place });
+                    self.clone_named(
+                        pattern,
+                        scope,
+                        Place {
+                            item: Some(item),
+                            ..place
+                        },
+                    );
                 }
             }
         }
@@ -130,7 +181,10 @@ impl<'e> Expansion<'e> {
                 Some(Value::Object(body)) => body,
                 None | Some(Value::Null) => Map::new(),
                 Some(other) => {
-                    let cause = Cause::NotObject { what: "data", found: other.to_string() };
+                    let cause = Cause::NotObject {
+                        what: "data",
+                        found: other.to_string(),
+                    };
                     return Err((pattern.field.field("data"), cause));
                 }
             };
@@ -145,7 +199,10 @@ impl<'e> Expansion<'e> {
             let at = |cause: Cause| (pattern.field.clone(), cause);
             let key = key_of(&rendered, pattern).map_err(at)?;
             let clone = rendered.get("clone").and_then(Value::as_object);
-            let source = clone.map(|clone| Ok((text(clone, "namespace")?, text(clone, "name")?))).transpose().map_err(at)?;
+            let source = clone
+                .map(|clone| Ok((text(clone, "namespace")?, text(clone, "name")?)))
+                .transpose()
+                .map_err(at)?;
             let (namespace, name) = source.unwrap_or_default();
             let source = source_key(&key.gvk, namespace, name).map_err(at)?;
             self.copy(source, key, Mode::Clone, place, pattern)
@@ -175,9 +232,9 @@ impl<'e> Expansion<'e> {
     }
 
     fn clone_selected(&mut self, pattern: &Pattern, scope: &Frame<'_>, place: Place) {
-        let selected = self.render(pattern, scope).and_then(|rendered| {
-            Selection::read(&rendered).map_err(|cause| (pattern.field.field("cloneList"), cause))
-        });
+        let selected = self
+            .render(pattern, scope)
+            .and_then(|rendered| Selection::read(&rendered).map_err(|cause| (pattern.field.field("cloneList"), cause)));
         let selection = match selected {
             Ok(selection) => selection,
             Err(fault) => return self.record(place, Err(fault)),
@@ -191,12 +248,19 @@ impl<'e> Expansion<'e> {
                 }
             };
             for source in sources {
-                let from = ObjectKey { gvk: gvk.clone(), ..ObjectKey::of(source) };
+                let from = ObjectKey {
+                    gvk: gvk.clone(),
+                    ..ObjectKey::of(source)
+                };
                 let namespace = (!selection.target.is_empty()).then(|| selection.target.clone());
                 if from.namespace == namespace {
                     continue;
                 }
-                let to = ObjectKey { gvk: gvk.clone(), namespace, name: from.name.clone() };
+                let to = ObjectKey {
+                    gvk: gvk.clone(),
+                    namespace,
+                    name: from.name.clone(),
+                };
                 let made = self.copy_found(source, from, to, Mode::CloneList, place, pattern);
                 self.record(place, made);
             }
@@ -205,7 +269,10 @@ impl<'e> Expansion<'e> {
 
     /// The objects that a `cloneList` selects, by name.
     fn sources(&self, gvk: &Gvk, selection: &Selection) -> Result<Vec<&'e Value>, Cause> {
-        let fetch = self.session.gate.list(gvk.clone(), &selection.namespace, selection.labels.to_string())?;
+        let fetch = self
+            .session
+            .gate
+            .list(gvk.clone(), &selection.namespace, selection.labels.to_string())?;
         let what = fetch.to_string();
         match self.session.ask(fetch) {
             Some(Answer::Found(found)) => {
@@ -214,7 +281,10 @@ impl<'e> Expansion<'e> {
                 Ok(sources)
             }
             Some(Answer::Absent) => Ok(Vec::new()),
-            Some(Answer::Failed(reason)) => Err(Cause::Unreadable { what, reason: reason.clone() }),
+            Some(Answer::Failed(reason)) => Err(Cause::Unreadable {
+                what,
+                reason: reason.clone(),
+            }),
             None => Err(Cause::Waits { what }),
         }
     }
@@ -229,19 +299,29 @@ impl<'e> Expansion<'e> {
         pattern: &Pattern,
     ) -> Result<(), Fault> {
         if source == target {
-            self.plan.notes.push(format!("{target} is its own source, nothing to do"));
+            self.plan
+                .notes
+                .push(format!("{target} is its own source, nothing to do"));
             return Ok(());
         }
         let at = |cause: Cause| (pattern.field.clone(), cause);
         let ObjectKey { gvk, namespace, name } = &source;
-        let fetch = self.session.gate.object(gvk.clone(), namespace.as_deref().unwrap_or_default(), name);
+        let fetch = self
+            .session
+            .gate
+            .object(gvk.clone(), namespace.as_deref().unwrap_or_default(), name);
         match self.session.ask(fetch.map_err(|refusal| at(refusal.into()))?) {
             Some(Answer::Found(found)) => self.copy_found(found, source, target, mode, place, pattern),
-            Some(Answer::Absent) => Err(at(Cause::SourceMissing { source_key: source })),
-            Some(Answer::Failed(reason)) => {
-                Err(at(Cause::Unreadable { what: format!("source {source}"), reason: reason.clone() }))
-            }
-            None => Err(at(Cause::Waits { what: source.to_string() })),
+            Some(Answer::Absent) => Err(at(Cause::SourceMissing {
+                source_key: Box::new(source),
+            })),
+            Some(Answer::Failed(reason)) => Err(at(Cause::Unreadable {
+                what: format!("source {source}"),
+                reason: reason.clone(),
+            })),
+            None => Err(at(Cause::Waits {
+                what: source.to_string(),
+            })),
         }
     }
 
@@ -254,9 +334,17 @@ impl<'e> Expansion<'e> {
         place: Place,
         pattern: &Pattern,
     ) -> Result<(), Fault> {
+        if self.spent {
+            return Ok(());
+        }
         let body = strip(found, from.namespace == to.namespace);
         let uid = text_at(found, &["metadata", "uid"]).to_owned();
-        let source = Source { gvk: from.gvk, namespace: from.namespace, name: from.name, uid };
+        let source = Source {
+            gvk: from.gvk,
+            namespace: from.namespace,
+            name: from.name,
+            uid,
+        };
         self.finish(to, body, mode, Some(source), place, pattern)
     }
 
@@ -270,32 +358,59 @@ impl<'e> Expansion<'e> {
         place: Place,
         pattern: &Pattern,
     ) -> Result<(), Fault> {
+        if self.spent {
+            return Ok(());
+        }
         let at = |cause: Cause| (pattern.field.clone(), cause);
         self.session.gate.target(&key).map_err(|refusal| at(refusal.into()))?;
         if self.taken.contains(&key) {
-            return Err(at(Cause::Collision { key }));
+            return Err(at(Cause::Collision { key: Box::new(key) }));
         }
         dress(&mut body, &key).map_err(at)?;
-        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut).expect("dressed with metadata");
+        let metadata = body
+            .get_mut("metadata")
+            .and_then(Value::as_object_mut)
+            .expect("dressed with metadata");
         let labels = metadata.entry("labels").or_insert(Value::Null);
         match labels {
             Value::Object(_) => {}
             Value::Null => *labels = Value::Object(Map::new()),
-            other => return Err(at(Cause::NotObject { what: "metadata.labels", found: other.to_string() })),
+            other => {
+                return Err(at(Cause::NotObject {
+                    what: "metadata.labels",
+                    found: other.to_string(),
+                }));
+            }
         }
-        labels::put(labels.as_object_mut().expect("an object just above"), self.cause, source.as_ref());
+        labels::put(
+            labels.as_object_mut().expect("an object just above"),
+            self.cause,
+            source.as_ref(),
+        );
 
         let limits = self.session.facts.limits;
         if self.plan.targets.len() == limits.objects {
-            return Err(at(Cause::Budget { what: "objects", limit: limits.objects }));
+            return Err(at(Cause::Budget {
+                what: "objects",
+                limit: limits.objects,
+            }));
         }
         let body = Value::Object(body);
         self.bytes = self.bytes.saturating_add(json_bytes(&body));
         if self.bytes > limits.plan_bytes {
-            return Err(at(Cause::Budget { what: "bytes of generated objects", limit: limits.plan_bytes }));
+            return Err(at(Cause::Budget {
+                what: "bytes of generated objects",
+                limit: limits.plan_bytes,
+            }));
         }
         self.taken.insert(key.clone());
-        self.plan.targets.push(Target { key, body, mode, source, place });
+        self.plan.targets.push(Target {
+            key,
+            body,
+            mode,
+            source,
+            place,
+        });
         Ok(())
     }
 
@@ -313,89 +428,10 @@ impl<'e> Expansion<'e> {
             self.waiting = true;
             return;
         }
-        self.plan.failures.push(Failure { place, error: self.rule.error(field, cause) });
+        self.spent |= matches!(cause, Cause::Budget { .. });
+        self.plan.failures.push(Failure {
+            place,
+            error: self.rule.error(field, cause),
+        });
     }
-}
-
-/// A `cloneList` by kinds, substituted.
-struct Selection {
-    target: String,
-    namespace: String,
-    kinds: Vec<Gvk>,
-    labels: LabelSelector,
-}
-
-impl Selection {
-    fn read(rendered: &Map<String, Value>) -> Result<Self, Cause> {
-        let target = text(rendered, "namespace")?.to_owned();
-        let empty = Map::new();
-        let list = rendered.get("cloneList").and_then(Value::as_object).unwrap_or(&empty);
-        let namespace = text(list, "namespace")?.to_owned();
-        let kinds = list.get("kinds").and_then(Value::as_array).into_iter().flatten();
-        let kinds = kinds.map(parse_kind).collect::<Result<_, _>>()?;
-        let labels = match list.get("selector") {
-            None | Some(Value::Null) => LabelSelector::default(),
-            Some(selector) => {
-                let mut problems = Vec::new();
-                let parsed =
-                    LabelSelector::parse(selector, Wildcards::Refused, &FieldPath::root().field("selector"), &mut problems);
-                parsed.ok_or_else(|| Cause::Shape(join(&problems)))?
-            }
-        };
-        Ok(Self { target, namespace, kinds, labels })
-    }
-}
-
-/// `v1/Secret` or `apps/v1/Deployment`.
-fn parse_kind(text: &Value) -> Result<Gvk, Cause> {
-    let text = text.as_str().ok_or_else(|| Cause::NotText { field: "kinds", found: text.to_string() })?;
-    match text.rsplit_once('/') {
-        Some((api_version, kind)) => Ok(Gvk::new(api_version, kind)),
-        None => Err(Cause::Shape(format!("kind `{text}` needs its version, such as `v1/{text}`"))),
-    }
-}
-
-fn key_of(identity: &Map<String, Value>, pattern: &Pattern) -> Result<ObjectKey, Cause> {
-    let gvk = gvk_of(identity)?;
-    let name = text(identity, "name")?;
-    if name.is_empty() {
-        return Err(Cause::Empty { field: "name" });
-    }
-    let namespace = text(identity, "namespace")?;
-    if namespace.is_empty() && pattern.kinds.iter().any(|kind| !kind.namespace.is_empty()) {
-        return Err(Cause::Empty { field: "namespace" });
-    }
-    Ok(ObjectKey { gvk, namespace: (!namespace.is_empty()).then(|| namespace.to_owned()), name: name.to_owned() })
-}
-
-fn gvk_of(identity: &Map<String, Value>) -> Result<Gvk, Cause> {
-    let (api_version, kind) = (text(identity, "apiVersion")?, text(identity, "kind")?);
-    // A subresource after the kind only matters for rights.
-    let kind = kind.split('/').next().unwrap_or(kind);
-    match (api_version, kind) {
-        ("", _) => Err(Cause::Empty { field: "apiVersion" }),
-        (_, "") => Err(Cause::Empty { field: "kind" }),
-        _ => Ok(Gvk::new(api_version, kind)),
-    }
-}
-
-fn source_key(gvk: &Gvk, namespace: &str, name: &str) -> Result<ObjectKey, Cause> {
-    if name.is_empty() {
-        return Err(Cause::Empty { field: "name of the source" });
-    }
-    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
-    Ok(ObjectKey { gvk: gvk.clone(), namespace, name: name.to_owned() })
-}
-
-/// A field that must have become text; absent and null read as empty.
-fn text<'v>(fields: &'v Map<String, Value>, field: &'static str) -> Result<&'v str, Cause> {
-    match fields.get(field) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(Cause::NotText { field, found: other.to_string() }),
-    }
-}
-
-fn join(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

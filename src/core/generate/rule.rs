@@ -37,7 +37,7 @@ pub enum Apply {
 /// What the policy says about its admission webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Webhook {
-    /// `true` for `Fail`, which is the default.
+    /// Requests pass while Writ cannot be asked (`Ignore`); the default is that they do not (`Fail`).
     pub ignore_failure: bool,
     pub timeout_seconds: Option<u8>,
     /// Name and CEL expression; with any of them the policy gets a webhook entry of its own.
@@ -126,13 +126,30 @@ impl PolicyKey {
 }
 
 impl Rule {
+    /// Whether the rule can be judged only with what a request brings: who asks, which operation, the old object, a
+    /// subresource. Any other rule follows from the objects that are there.
+    pub fn needs_admission(&self) -> bool {
+        let blocks = [Some(&self.matching.matching), self.matching.exclude.as_ref()];
+        let mut filters = blocks.into_iter().flatten().flat_map(|block| block.filters());
+        self.reads_admission
+            || filters.any(|filter| {
+                filter.asks_requester()
+                    || !filter.operations.is_empty()
+                    || filter.kinds.iter().any(|kind| !kind.subresource.is_empty())
+            })
+    }
+
     /// Every kind that the rule may write, sorted and unique.
     pub fn target_kinds(&self) -> Vec<&TargetKind> {
         let outputs: Vec<&Output> = match &self.targets {
             Targets::Once(output) => vec![output],
             Targets::Foreach(loops) => loops.iter().map(|entry| &entry.output).collect(),
         };
-        let mut kinds: Vec<_> = outputs.into_iter().flat_map(Output::patterns).flat_map(|pattern| &pattern.kinds).collect();
+        let mut kinds: Vec<_> = outputs
+            .into_iter()
+            .flat_map(Output::patterns)
+            .flat_map(|pattern| &pattern.kinds)
+            .collect();
         kinds.sort();
         kinds.dedup();
         kinds

@@ -24,13 +24,14 @@ impl Trigger {
     /// An object that is simply there: nobody asked, and nothing is known of how it came about.
     pub fn background(object: Value) -> Self {
         let key = ObjectKey::of(&object);
-        let request = json!({
-            "object": object,
-            "oldObject": null,
-            "operation": "",
-            "namespace": key.namespace.unwrap_or_default(),
-            "userInfo": {},
-        });
+        let request = Map::from_iter([
+            ("object".to_owned(), object),
+            ("oldObject".to_owned(), Value::Null),
+            ("operation".to_owned(), "".into()),
+            ("namespace".to_owned(), key.namespace.unwrap_or_default().into()),
+            ("userInfo".to_owned(), Value::Object(Map::new())),
+        ]);
+        let request = Value::Object(request);
         Self {
             request,
             resource: key.gvk,
@@ -55,10 +56,19 @@ impl Trigger {
         let subresource = text(&["subResource"]);
         let namespace = text(&["namespace"]);
         let username = text(&["userInfo", "username"]);
-        let groups = request.pointer("/userInfo/groups").and_then(Value::as_array).into_iter().flatten();
+        let groups = request
+            .pointer("/userInfo/groups")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let groups = groups.filter_map(Value::as_str).map(str::to_owned).collect();
         let account = service_account(&username);
-        let requester = Requester { username, groups, roles, cluster_roles };
+        let requester = Requester {
+            username,
+            groups,
+            roles,
+            cluster_roles,
+        };
 
         for side in ["object", "oldObject"] {
             settle(&mut request[side], &namespace);
@@ -68,7 +78,14 @@ impl Trigger {
                 request[name] = roles.iter().map(String::as_str).collect();
             }
         }
-        Self { request, resource, subresource, operation, requester: Some(requester), account }
+        Self {
+            request,
+            resource,
+            subresource,
+            operation,
+            requester: Some(requester),
+            account,
+        }
     }
 
     /// The same request for the object as it is stored now.
@@ -104,7 +121,12 @@ impl Trigger {
     /// What matching looks at.
     pub fn resource(&self) -> Resource<'_> {
         let Gvk { group, version, kind } = &self.resource;
-        Resource { group, version, kind, subresource: &self.subresource }
+        Resource {
+            group,
+            version,
+            kind,
+            subresource: &self.subresource,
+        }
     }
 
     pub(super) fn as_matching<'t>(&'t self, namespace_labels: Option<&'t dyn Labels>) -> Request<'t> {
@@ -141,12 +163,22 @@ fn present(value: &Value) -> Option<&Value> {
 /// Payloads of subresources name no namespace; the request does. A Namespace is in none.
 fn settle(object: &mut Value, namespace: &str) {
     let is_namespace = Gvk::of(object) == Gvk::new("v1", "Namespace");
-    let Some(fields) = object.as_object_mut().filter(|fields| !fields.is_empty()) else { return };
+    let Some(fields) = object.as_object_mut().filter(|fields| !fields.is_empty()) else {
+        return;
+    };
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
-    let Some(metadata) = metadata.as_object_mut() else { return };
+    let Some(metadata) = metadata.as_object_mut() else {
+        return;
+    };
     if is_namespace {
         metadata.remove("namespace");
-    } else if !namespace.is_empty() && metadata.get("namespace").and_then(Value::as_str).unwrap_or_default().is_empty() {
+    } else if !namespace.is_empty()
+        && metadata
+            .get("namespace")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .is_empty()
+    {
         metadata.insert("namespace".to_owned(), namespace.into());
     }
 }
@@ -154,7 +186,10 @@ fn settle(object: &mut Value, namespace: &str) {
 /// Name and namespace of the account behind a username; the prefix is only counted, not compared, as policies expect.
 fn service_account(username: &str) -> [Value; 2] {
     const PREFIX: usize = "system:serviceaccount:".len();
-    let rest = username.char_indices().nth(PREFIX).map_or("", |(start, _)| &username[start..]);
+    let rest = username
+        .char_indices()
+        .nth(PREFIX)
+        .map_or("", |(start, _)| &username[start..]);
     let mut parts = rest.split(':');
     match (parts.next(), parts.next()) {
         (Some(namespace), Some(name)) => [name.into(), namespace.into()],

@@ -38,6 +38,7 @@ pub(super) struct Load<'a> {
 
 /// What one round gave.
 pub(super) struct Sample {
+    pub(super) requests: u32,
     pub(super) per_second: f64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
@@ -105,6 +106,7 @@ impl Load<'_> {
                 .map_or(0.0, |it| it.as_secs_f64() * 1e3)
         };
         Ok(Sample {
+            requests: u32::try_from(times.len())?,
             per_second: times.len() as f64 / elapsed,
             p50_ms: at(0.5),
             p99_ms: at(0.99),

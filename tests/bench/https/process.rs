@@ -89,6 +89,21 @@ impl Server {
         Ok(server)
     }
 
+    /// The time that its threads have spent on a core so far. Unlike the clock on the wall it does not run while somebody
+    /// else has the core.
+    pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
+        let mut nanos = 0;
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let text = std::fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+            nanos += text
+                .split(' ')
+                .next()
+                .and_then(|it| it.parse::<u64>().ok())
+                .unwrap_or_default();
+        }
+        Ok(Duration::from_nanos(nanos))
+    }
+
     /// Resident memory.
     pub(super) fn resident_kib(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;

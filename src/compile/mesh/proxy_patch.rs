@@ -1,0 +1,132 @@
+//! MeshProxyPatch: modifications of the finished Envoy configuration.
+
+use super::policy::{Policy, Resource};
+use crate::compile::Findings;
+use crate::compile::modification::{self, Dialect};
+use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::proxy_patch::ProxyPatch;
+use crate::core::problem::Reason;
+
+/// Compiles the content; `None` if there are errors.
+pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Option<ProxyPatch> {
+    let before = findings.errors.len();
+    let policy = Policy::read(PolicyKind::ProxyPatch, resource, findings);
+    let conf = policy.spec.get("default").object(findings);
+    let list = conf.get("appendModifications");
+    conf.warn_of_unknown(findings);
+    if !list.is_filled() {
+        findings.refuse(&list.path, Reason::Empty, "may not be empty");
+    }
+    let modifications = modification::read_list(&list, Dialect::MeshProxyPatch, findings);
+    let target = policy.finish(findings)?;
+    (findings.errors.len() == before).then_some(ProxyPatch { target, modifications })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{document, refuses, refuses_below};
+    use crate::compile::mesh;
+    use crate::core::envoy::modification::{FilterChange, Modification};
+
+    #[track_caller]
+    fn check(modification: &str, expected: &[&str]) {
+        let spec = format!("{{default: {{appendModifications: [{modification}]}}}}");
+        refuses_below("spec.default.appendModifications[0]", "MeshProxyPatch", &spec, expected);
+    }
+
+    #[test]
+    fn a_list_is_needed() {
+        refuses("MeshProxyPatch", "{}", &["spec.default.appendModifications EMPTY"]);
+        refuses(
+            "MeshProxyPatch",
+            "{default: {appendModifications: []}}",
+            &["spec.default.appendModifications EMPTY"],
+        );
+        check("{}", &[" XOR"]);
+        check(
+            "{cluster: {operation: Remove}, listener: {operation: Remove}}",
+            &[" XOR"],
+        );
+    }
+
+    #[test]
+    fn operations_of_either_case() {
+        check("{cluster: {operation: Remove}}", &[]);
+        check("{cluster: {operation: remove}}", &[]);
+        check("{cluster: {operation: AddFirst}}", &[".cluster.operation ENUM"]);
+        check("{httpFilter: {operation: Add}}", &[".httpFilter.operation ENUM"]);
+    }
+
+    #[test]
+    fn matches_fit_the_operation() {
+        check(
+            "{cluster: {operation: Add, match: {}, value: 'name: x'}}",
+            &[".cluster.match FORBID"],
+        );
+        check(
+            "{virtualHost: {operation: Add, match: {name: a}, value: '{name: x, domains: [x]}'}}",
+            &[".virtualHost.match.name FORBID"],
+        );
+        check(
+            "{virtualHost: {operation: Add, match: {}, value: '{name: x, domains: [x]}'}}",
+            &[],
+        );
+        check(
+            "{networkFilter: {operation: Patch, value: '{}'}}",
+            &[".networkFilter.match.name REQ"],
+        );
+        check(
+            "{networkFilter: {operation: AddBefore, match: {name: ''}, value: 'name: x'}}",
+            &[],
+        );
+        check(
+            "{httpFilter: {operation: AddLast, match: {name: a}, value: 'name: x'}}",
+            &[".httpFilter.match.name FORBID"],
+        );
+    }
+
+    #[test]
+    fn values() {
+        check("{cluster: {operation: Add}}", &[".cluster.value REQ"]);
+        check("{cluster: {operation: Add, value: '{'}}", &[".cluster.value ENVOY"]);
+        check(
+            "{cluster: {operation: Remove, value: 'name: x'}}",
+            &[".cluster.value FORBID"],
+        );
+        check(
+            "{cluster: {operation: Remove, jsonPatches: []}}",
+            &[".cluster.jsonPatches FORBID"],
+        );
+        check("{cluster: {operation: Patch}}", &[".cluster XOR"]);
+        check("{cluster: {operation: Patch, value: '', jsonPatches: []}}", &[]);
+        check(
+            "{cluster: {operation: Patch, value: 'name: x', jsonPatches: [{op: test}]}}",
+            &[".cluster XOR"],
+        );
+        check(
+            "{cluster: {operation: Patch, jsonPatches: [{op: test, path: /a}, {op: add, path: /a, value: null}]}}",
+            &[".cluster.jsonPatches[0].op ENUM"],
+        );
+    }
+
+    #[test]
+    fn an_empty_criterion_is_compared() {
+        let spec =
+            "{default: {appendModifications: [{httpFilter: {operation: Remove, match: {name: '', origin: inbound}}}]}}";
+        let (patch, _) = mesh::proxy_patch(&document("MeshProxyPatch", spec));
+        let patch = patch.expect("nothing is wrong");
+        let [
+            Modification::Filter {
+                criteria,
+                change: FilterChange::Remove,
+                ..
+            },
+        ] = patch.modifications.as_slice()
+        else {
+            panic!("one removal")
+        };
+        assert_eq!(criteria.name.as_deref(), Some(""));
+        assert_eq!(criteria.origin.as_deref(), Some("inbound"));
+        assert_eq!(criteria.listener_name, None);
+    }
+}

@@ -1,0 +1,100 @@
+//! MeshTrafficPermission.
+
+use super::caller::{self, Strictness};
+use super::policy::{Policy, Resource};
+use crate::compile::Findings;
+use crate::compile::reader::Node;
+use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::target_ref::TargetKind;
+use crate::core::problem::Reason;
+
+pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
+    let policy = Policy::read(PolicyKind::TrafficPermission, resource, findings);
+    policy.rules_exclude(&["from"], findings);
+    policy.needs_any(&["from", "rules"], findings);
+    let mut services = Vec::new();
+    policy.each_from(findings, |entry, findings| {
+        let conf = entry.conf.object(findings);
+        let action = conf.get("action");
+        conf.warn_of_unknown(findings);
+        if action.is_filled() {
+            action.schema_word(&["Allow", "Deny", "AllowWithShadowDeny"], findings);
+        } else {
+            findings.refuse(
+                &action.path,
+                Reason::Required,
+                "required; one of Allow, Deny, AllowWithShadowDeny",
+            );
+        }
+        if entry.kind() == Some(TargetKind::MeshService) {
+            services.push(entry.object.path.field("targetRef").field("kind"));
+        }
+    });
+    for service in services {
+        let message = "MeshService as a source is deprecated: use MeshSubset with the tag kuma.io/service";
+        findings.warn(&service, Reason::Deprecated, message);
+    }
+    policy.each_rule(findings, |entry, findings| {
+        let conf = entry.conf.object(findings);
+        let lists = ["allow", "allowWithShadowDeny", "deny"].map(|list| conf.get(list));
+        conf.warn_of_unknown(findings);
+        if !lists.iter().any(Node::is_filled_list) {
+            findings.refuse(
+                &entry.object.path,
+                Reason::AnyOf,
+                "at least one of allow, allowWithShadowDeny, deny",
+            );
+        }
+        for list in lists {
+            caller::read_list(&list, Strictness::Lenient, findings);
+        }
+    });
+    policy.finish(findings);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{accepts, refuses};
+
+    const KIND: &str = "MeshTrafficPermission";
+
+    #[test]
+    fn from_or_rules() {
+        refuses(KIND, "{}", &["spec ANYOF"]);
+        refuses(
+            KIND,
+            "{from: [{targetRef: {kind: Mesh}, default: {}}]}",
+            &["spec.from[0].default.action REQ"],
+        );
+        refuses(
+            KIND,
+            "{from: [{targetRef: {kind: Mesh}, default: {action: Allow}}], rules: [{default: {}}]}",
+            &["spec XOR", "spec.rules[0] ANYOF"],
+        );
+        accepts(
+            KIND,
+            "{from: [{targetRef: {kind: MeshService, name: web}, default: {action: Deny}}]}",
+            &["spec.from REMOVED", "spec.from[0].targetRef.kind DEPRECATED"],
+        );
+    }
+
+    #[test]
+    fn callers() {
+        accepts(
+            KIND,
+            "{rules: [{default: {allow: [{}], deny: [{sni: {type: Exact, value: a.b}}]}}]}",
+            &[],
+        );
+        refuses(
+            KIND,
+            "{rules: [{default: {allow: [{spiffeID: {type: Exact, value: x}}], deny: [{sni: {value: A}}, {sni: {type: Prefix}}]}}]}",
+            &[
+                "spec.rules[0].default.allow[0].spiffeID FORMAT",
+                "spec.rules[0].default.deny[0].sni.type REQ",
+                "spec.rules[0].default.deny[0].sni.value FORMAT",
+                "spec.rules[0].default.deny[1].sni.type ENUM",
+                "spec.rules[0].default.deny[1].sni.value REQ",
+            ],
+        );
+    }
+}

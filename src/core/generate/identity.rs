@@ -1,0 +1,121 @@
+//! Who targets and sources are, read from patterns that have been substituted.
+
+use serde_json::{Map, Value};
+
+use crate::core::problem::{FieldPath, Problem};
+use crate::core::resource::{Gvk, ObjectKey};
+use crate::core::selector::{LabelSelector, Wildcards};
+
+use super::error::Cause;
+use super::rule::Pattern;
+
+/// A `cloneList` by kinds, substituted.
+pub(super) struct Selection {
+    /// The namespace that the copies go to.
+    pub(super) target: String,
+    pub(super) namespace: String,
+    pub(super) kinds: Vec<Gvk>,
+    pub(super) labels: LabelSelector,
+}
+
+impl Selection {
+    pub(super) fn read(rendered: &Map<String, Value>) -> Result<Self, Cause> {
+        let target = text(rendered, "namespace")?.to_owned();
+        let empty = Map::new();
+        let list = rendered.get("cloneList").and_then(Value::as_object).unwrap_or(&empty);
+        let namespace = text(list, "namespace")?.to_owned();
+        let kinds = list.get("kinds").and_then(Value::as_array).into_iter().flatten();
+        let kinds = kinds.map(parse_kind).collect::<Result<_, _>>()?;
+        let labels = match list.get("selector") {
+            None | Some(Value::Null) => LabelSelector::default(),
+            Some(selector) => {
+                let mut problems = Vec::new();
+                let parsed = LabelSelector::parse(
+                    selector,
+                    Wildcards::Refused,
+                    &FieldPath::root().field("selector"),
+                    &mut problems,
+                );
+                parsed.ok_or_else(|| Cause::Shape(join(&problems)))?
+            }
+        };
+        Ok(Self {
+            target,
+            namespace,
+            kinds,
+            labels,
+        })
+    }
+}
+
+/// `v1/Secret` or `apps/v1/Deployment`.
+fn parse_kind(text: &Value) -> Result<Gvk, Cause> {
+    let text = text.as_str().ok_or_else(|| Cause::NotText {
+        field: "kinds",
+        found: text.to_string(),
+    })?;
+    match text.rsplit_once('/') {
+        Some((api_version, kind)) => Ok(Gvk::new(api_version, kind)),
+        None => Err(Cause::Shape(format!(
+            "kind `{text}` needs its version, such as `v1/{text}`"
+        ))),
+    }
+}
+
+pub(super) fn key_of(identity: &Map<String, Value>, pattern: &Pattern) -> Result<ObjectKey, Cause> {
+    let gvk = gvk_of(identity)?;
+    let name = text(identity, "name")?;
+    if name.is_empty() {
+        return Err(Cause::Empty { field: "name" });
+    }
+    let namespace = text(identity, "namespace")?;
+    if namespace.is_empty() && pattern.kinds.iter().any(|kind| !kind.namespace.is_empty()) {
+        return Err(Cause::Empty { field: "namespace" });
+    }
+    Ok(ObjectKey {
+        gvk,
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+        name: name.to_owned(),
+    })
+}
+
+pub(super) fn gvk_of(identity: &Map<String, Value>) -> Result<Gvk, Cause> {
+    let (api_version, kind) = (text(identity, "apiVersion")?, text(identity, "kind")?);
+    // A subresource after the kind only matters for rights.
+    let kind = kind.split('/').next().unwrap_or(kind);
+    match (api_version, kind) {
+        ("", _) => Err(Cause::Empty { field: "apiVersion" }),
+        (_, "") => Err(Cause::Empty { field: "kind" }),
+        _ => Ok(Gvk::new(api_version, kind)),
+    }
+}
+
+pub(super) fn source_key(gvk: &Gvk, namespace: &str, name: &str) -> Result<ObjectKey, Cause> {
+    if name.is_empty() {
+        return Err(Cause::Empty {
+            field: "name of the source",
+        });
+    }
+    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+    Ok(ObjectKey {
+        gvk: gvk.clone(),
+        namespace,
+        name: name.to_owned(),
+    })
+}
+
+/// A field that must have become text; absent and null read as empty.
+pub(super) fn text<'v>(fields: &'v Map<String, Value>, field: &'static str) -> Result<&'v str, Cause> {
+    match fields.get(field) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text),
+        Some(other) => Err(Cause::NotText {
+            field,
+            found: other.to_string(),
+        }),
+    }
+}
+
+fn join(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

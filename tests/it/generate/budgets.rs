@@ -1,0 +1,164 @@
+//! Hostile rules and objects: each ends in an error that names policy, rule and place, soon.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use writ::core::generate::{Answer, Evaluation, Rule, Trigger, drive};
+
+use super::{config_map_rule, facts, pod, pod_rule};
+
+/// The time that nothing may take. Unoptimised builds on a busy machine get more of it.
+const SOON: Duration = Duration::from_secs(if cfg!(debug_assertions) { 8 } else { 1 });
+
+#[track_caller]
+fn check(rule: &Rule, object: Value, expected: &str) {
+    let started = Instant::now();
+    let found = drive(rule, &Trigger::background(object), &mut facts(), |_| Answer::Absent);
+    let error = match found {
+        Ok(Evaluation::Done(plan)) => plan.failures.last().expect("a failure").error.to_string(),
+        Err(error) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(started.elapsed() < SOON, "took {:?}", started.elapsed());
+    assert!(error.contains(expected), "{error}");
+    assert!(error.starts_with("policy p, rule r: spec.rules[0]"), "{error}");
+}
+
+#[test]
+fn variables_that_double() {
+    let mut entries = vec![json!({"name": "v0", "variable": {"value": "x".repeat(1024)}})];
+    for level in 1..30 {
+        let text = format!("{{{{ v{0} }}}}{{{{ v{0} }}}}", level - 1);
+        entries.push(json!({"name": format!("v{level}"), "variable": {"value": text}}));
+    }
+    let rule = config_map_rule(
+        &format!("    context: {}\n", Value::from(entries)),
+        &[("v", "{{ v29 }}")],
+    );
+    check(&rule, pod(json!({})), "context size limit exceeded");
+}
+
+#[test]
+fn a_chain_of_variables() {
+    let mut entries = vec![json!({"name": "v0", "variable": {"value": "x"}})];
+    for level in 1..1000 {
+        entries.push(json!({"name": format!("v{level}"), "variable": {"jmesPath": format!("v{}", level - 1)}}));
+    }
+    let rule = config_map_rule(
+        &format!("    context: {}\n", Value::from(entries)),
+        &[("v", "{{ v999 }}")],
+    );
+    check(&rule, pod(json!({})), "more than 32 deep");
+}
+
+#[test]
+fn text_that_includes_itself() {
+    let rule = config_map_rule("", &[("v", "-{{ request.object.metadata.labels.me }}")]);
+    check(
+        &rule,
+        pod(json!({"me": "{{ request.object.metadata.labels.me }}"})),
+        "goes beyond",
+    );
+    let twice = "{{ request.object.metadata.labels.me }} {{ request.object.metadata.labels.me }}";
+    check(&rule, pod(json!({"me": twice})), "goes beyond");
+}
+
+#[test]
+fn huge_lists() {
+    let rule = pod_rule(
+        "    generate: {foreach: [{list: request.object.spec.list, apiVersion: v1, kind: ConfigMap, name: 'x-{{ elementIndex }}', namespace: a}]}\n",
+    );
+    let mut object = pod(json!({}));
+    object["spec"]["list"] = Value::Array(vec![json!(null); 200_000]);
+    check(&rule, object, "more than 10000 elements");
+}
+
+#[test]
+fn more_objects_than_a_rule_may_make() {
+    let rule = pod_rule(
+        "    generate: {foreach: [{list: request.object.spec.list, dataList: [
+          {apiVersion: v1, kind: ConfigMap, name: 'a-{{ elementIndex }}', namespace: a},
+          {apiVersion: v1, kind: ConfigMap, name: 'b-{{ elementIndex }}', namespace: a}]}]}\n",
+    );
+    let mut object = pod(json!({}));
+    object["spec"]["list"] = Value::Array(vec![json!(1); 120]);
+    let mut facts = facts();
+    facts.limits.objects = 100;
+    let Ok(Evaluation::Done(plan)) = drive(&rule, &Trigger::background(object), &mut facts, |_| Answer::Absent) else {
+        panic!("a plan")
+    };
+    assert_eq!(plan.targets.len(), 100);
+    assert!(
+        plan.failures[0].error.to_string().contains("more than 100 objects"),
+        "{}",
+        plan.failures[0].error
+    );
+}
+
+#[test]
+fn a_large_source_in_many_places() {
+    let rule = pod_rule(
+        "    generate: {foreach: [{list: request.object.spec.list, apiVersion: v1, kind: Secret, name: s, namespace: 'n-{{ elementIndex }}', clone: {name: s, namespace: store}}]}\n",
+    );
+    let mut object = pod(json!({}));
+    object["spec"]["list"] = Value::Array(vec![json!(1); 1000]);
+    let source =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "A".repeat(1 << 20)}});
+    let started = Instant::now();
+    let found = drive(&rule, &Trigger::background(object), &mut facts(), |_| {
+        Answer::found(source.clone())
+    });
+    let Ok(Evaluation::Done(plan)) = found else {
+        panic!("a plan")
+    };
+    assert!(plan.targets.len() < 64, "{}", plan.targets.len());
+    assert!(
+        plan.failures[0]
+            .error
+            .to_string()
+            .contains("bytes of generated objects")
+    );
+    assert!(started.elapsed() < SOON, "took {:?}", started.elapsed());
+}
+
+#[test]
+fn expressions_that_grow() {
+    let nested = (0..9).fold("request.object.spec.list".to_owned(), |inner, _| {
+        format!("[{inner}, {inner}][]")
+    });
+    let mut object = pod(json!({}));
+    object["spec"]["list"] = Value::Array(vec![json!("x".repeat(100)); 1000]);
+    let rule = config_map_rule("", &[("v", &format!("{{{{ {nested} }}}}"))]);
+    check(&rule, object, "goes beyond");
+}
+
+#[test]
+fn look_ups_that_never_end() {
+    // Every answer names the next question.
+    let entries: Vec<Value> = (0..100)
+        .map(|level| {
+            let path = match level {
+                0 => "/api/v1/namespaces/a/pods/p".to_owned(),
+                _ => format!("/api/v1/namespaces/a/pods/{{{{ c{}.next }}}}", level - 1),
+            };
+            json!({"name": format!("c{level}"), "apiCall": {"urlPath": path}})
+        })
+        .collect();
+    let rule = config_map_rule(
+        &format!("    context: {}\n", Value::from(entries)),
+        &[("v", "{{ c99.next }}")],
+    );
+    let started = Instant::now();
+    let mut count = 0;
+    let found = drive(&rule, &Trigger::background(pod(json!({}))), &mut facts(), |_| {
+        count += 1;
+        Answer::found(json!({"next": format!("p{count}")}))
+    });
+    assert!(started.elapsed() < SOON);
+    let error = match found {
+        Ok(Evaluation::Done(plan)) => plan.failures[0].error.to_string(),
+        Err(error) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(error.contains("deep") || error.contains("rounds"), "{error}");
+}

@@ -1,0 +1,6 @@
+//! Mesh policies, from the document to the findings.
+
+mod admission;
+mod conformance;
+mod laws;
+mod seeds;
