@@ -180,9 +180,14 @@ fn is_pattern(selector: &KindSelector) -> bool {
 
 /// Whether two versions of a policy say the same: annotations count, one of them is a setting.
 fn same_content(old: &Value, new: &Value) -> bool {
-    ["/spec", "/metadata/annotations"]
-        .iter()
-        .all(|part| old.pointer(part) == new.pointer(part))
+    // The copy that kubectl keeps is not part of either, and may be missing in one of them.
+    const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let annotations = |policy: &Value| -> BTreeMap<String, Value> {
+        let all = policy.pointer("/metadata/annotations").and_then(Value::as_object);
+        let told = all.into_iter().flatten().filter(|(key, _)| *key != COPY);
+        told.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    old.get("spec") == new.get("spec") && annotations(old) == annotations(new)
 }
 
 /// The questions about one policy.

@@ -346,7 +346,9 @@ fn bookkeeping_asks_nobody() {
     };
     let mut new = policy(json!({}));
     new["metadata"]["finalizers"] = json!(["x"]);
-    assert_eq!(warnings(&world.offer(policy(json!({})), new.clone())), [""; 0]);
+    let mut old = policy(json!({}));
+    old["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"});
+    assert_eq!(warnings(&world.offer(old, new.clone())), [""; 0]);
     new["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     new["spec"] = json!({});
     assert_eq!(warnings(&world.offer(policy(json!({})), new)), [""; 0]);
