@@ -11,10 +11,5 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 /// Every definition, in the order of their names.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    vec![
-        kyverno::cluster_policy(),
-        kyverno::policy(),
-        kyverno::update_request(),
-        kuma::proxy_template(),
-    ]
+    vec![kyverno::cluster_policy(), kyverno::policy(), kyverno::update_request(), kuma::proxy_template()]
 }

@@ -66,31 +66,15 @@ enum Content {
 }
 
 const fn policy(name: &'static str, check: fn(&Resource<'_>, &mut Findings)) -> MeshKind {
-    MeshKind {
-        name,
-        content: Content::Spec,
-        check,
-    }
+    MeshKind { name, content: Content::Spec, check }
 }
 
 const MESH_KINDS: &[MeshKind] = &[
-    MeshKind {
-        name: "ProxyTemplate",
-        content: Content::Document,
-        check: proxy_template::check,
-    },
-    policy("MeshHTTPRoute", |resource, findings| {
-        drop(mesh::http_route::compile(resource, findings))
-    }),
-    policy("MeshTCPRoute", |resource, findings| {
-        drop(mesh::tcp_route::compile(resource, findings))
-    }),
-    policy("MeshTimeout", |resource, findings| {
-        drop(mesh::timeout::compile(resource, findings))
-    }),
-    policy("MeshProxyPatch", |resource, findings| {
-        drop(mesh::proxy_patch::compile(resource, findings))
-    }),
+    MeshKind { name: "ProxyTemplate", content: Content::Document, check: proxy_template::check },
+    policy("MeshHTTPRoute", |resource, findings| drop(mesh::http_route::compile(resource, findings))),
+    policy("MeshTCPRoute", |resource, findings| drop(mesh::tcp_route::compile(resource, findings))),
+    policy("MeshTimeout", |resource, findings| drop(mesh::timeout::compile(resource, findings))),
+    policy("MeshProxyPatch", |resource, findings| drop(mesh::proxy_patch::compile(resource, findings))),
     policy("MeshTLS", mesh::tls::check),
     policy("MeshLoadBalancingStrategy", mesh::load_balancing::check),
     policy("MeshPassthrough", mesh::passthrough::check),
@@ -126,9 +110,7 @@ fn resource(document: &Value, form: Form, content: Content) -> Resource<'_> {
         Form::Kubernetes => document.get("metadata").and_then(|metadata| metadata.get("labels")),
         Form::Universal => document.get("labels"),
     };
-    let role = labels
-        .and_then(|labels| labels.get("kuma.io/policy-role"))
-        .and_then(Value::as_str);
+    let role = labels.and_then(|labels| labels.get("kuma.io/policy-role")).and_then(Value::as_str);
     // Nobody but the webhook writes the label; what it could not have written counts as if it were not there.
     let role = role.and_then(Role::parse).unwrap_or_default();
     let content = match (form, content) {
@@ -148,19 +130,11 @@ pub fn identify(document: &Value) -> Option<Identity> {
             .and_then(|metadata| metadata.get("name").or_else(|| metadata.get("generateName")))
             .and_then(text)
             .unwrap_or_default();
-        return Some(Identity {
-            kind,
-            name,
-            form: Form::Kubernetes,
-        });
+        return Some(Identity { kind, name, form: Form::Kubernetes });
     }
     let kind = document.get("type").and_then(text)?;
     let name = document.get("name").and_then(text).unwrap_or_default();
-    Some(Identity {
-        kind,
-        name,
-        form: Form::Universal,
-    })
+    Some(Identity { kind, name, form: Form::Universal })
 }
 
 fn group_of(document: &Value) -> &str {

@@ -89,12 +89,8 @@ impl Controller {
     pub fn new(client: Client, options: Options, metrics: GenerateMetrics, health: &Health) -> Self {
         let api = Api::new(client);
         let discovery = Arc::new(Discovery::new(api.clone()));
-        let (lease, tenure) = Lease::new(
-            api.clone(),
-            options.namespace.clone(),
-            options.lease.clone(),
-            options.identity.clone(),
-        );
+        let (lease, tenure) =
+            Lease::new(api.clone(), options.namespace.clone(), options.lease.clone(), options.identity.clone());
         let memory = Memory::new(api.clone(), options.namespace.clone(), options.memory.clone());
         let (herald, scribe) = events(api.clone(), options.identity.clone());
         let (sender, chores) = mpsc::unbounded_channel();
@@ -116,26 +112,11 @@ impl Controller {
         let (cluster_wide, first) = watch::channel(false);
         let (namespaced, second) = watch::channel(false);
         let listed = [
-            Listed {
-                condition: health.condition("cluster policies", "not listed yet"),
-                sender: cluster_wide,
-            },
-            Listed {
-                condition: health.condition("policies", "not listed yet"),
-                sender: namespaced,
-            },
+            Listed { condition: health.condition("cluster policies", "not listed yet"), sender: cluster_wide },
+            Listed { condition: health.condition("policies", "not listed yet"), sender: namespaced },
         ];
         let shared = Arc::new(Shared::new(parts));
-        Self {
-            shared,
-            lease,
-            memory,
-            scribe,
-            chores,
-            options,
-            listed,
-            synced: [first, second],
-        }
+        Self { shared, lease, memory, scribe, chores, options, listed, synced: [first, second] }
     }
 
     /// All policies at this moment, for those who answer admission.
@@ -160,16 +141,7 @@ impl Controller {
 
     /// Runs until `stop` turns true, then finishes what is begun and hands over. Ends earlier only if a part dies.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        let Self {
-            shared,
-            mut lease,
-            memory,
-            scribe,
-            chores,
-            options,
-            listed,
-            synced,
-        } = self;
+        let Self { shared, mut lease, memory, scribe, chores, options, listed, synced } = self;
         let mut parts = JoinSet::new();
         // Policies cannot be compiled before it is known which kinds live in namespaces.
         tokio::select! {

@@ -37,43 +37,23 @@ pub(super) struct Column {
 
 impl Column {
     pub(super) const fn text(title: &'static str, path: &'static str) -> Self {
-        Self {
-            title,
-            kind: "string",
-            path,
-            wide: false,
-        }
+        Self { title, kind: "string", path, wide: false }
     }
 
     pub(super) const fn flag(title: &'static str, path: &'static str) -> Self {
-        Self {
-            kind: "boolean",
-            ..Self::text(title, path)
-        }
+        Self { kind: "boolean", ..Self::text(title, path) }
     }
 
     pub(super) const fn wide_number(title: &'static str, path: &'static str) -> Self {
-        Self {
-            kind: "integer",
-            wide: true,
-            ..Self::text(title, path)
-        }
+        Self { kind: "integer", wide: true, ..Self::text(title, path) }
     }
 
     pub(super) const fn wide_text(title: &'static str, path: &'static str) -> Self {
-        Self {
-            wide: true,
-            ..Self::text(title, path)
-        }
+        Self { wide: true, ..Self::text(title, path) }
     }
 
     fn build(&self) -> Value {
-        let Self {
-            title,
-            kind,
-            path,
-            wide,
-        } = self;
+        let Self { title, kind, path, wide } = self;
         let mut column = json!({"name": title, "type": kind, "jsonPath": path});
         if *wide {
             column["priority"] = 1.into();
@@ -84,18 +64,7 @@ impl Column {
 
 impl Definition {
     pub(super) fn build(self) -> CustomResourceDefinition {
-        let Self {
-            group,
-            versions,
-            kind,
-            plural,
-            short_names,
-            categories,
-            scope,
-            status,
-            columns,
-            schema,
-        } = self;
+        let Self { group, versions, kind, plural, short_names, categories, scope, status, columns, schema } = self;
         let scope = match scope {
             Scope::Cluster => "Cluster",
             Scope::Namespaced => "Namespaced",

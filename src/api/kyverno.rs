@@ -89,16 +89,10 @@ pub(super) fn update_request() -> CustomResourceDefinition {
                 [
                     (
                         "state",
-                        word(
-                            "Where it stands; absent means Pending.",
-                            &["Pending", "Failed", "Completed", "Skip"],
-                        ),
+                        word("Where it stands; absent means Pending.", &["Pending", "Failed", "Completed", "Skip"]),
                     ),
                     ("message", text("What went wrong last.")),
-                    (
-                        "generatedResources",
-                        list("Objects that were made, or that are to be deleted.", reference()),
-                    ),
+                    ("generatedResources", list("Objects that were made, or that are to be deleted.", reference())),
                     ("retryCount", integer("How often it was tried again.")),
                 ],
             ),
@@ -123,24 +117,14 @@ fn whole(description: &str, spec: Value, status: Value) -> Value {
 }
 
 fn policy_schema(description: &str) -> Value {
-    let mut action = word(
-        "For validate rules; generate rules do not look at it.",
-        &["audit", "enforce", "Audit", "Enforce"],
-    );
+    let mut action =
+        word("For validate rules; generate rules do not look at it.", &["audit", "enforce", "Audit", "Enforce"]);
     action["default"] = "Audit".into();
-    let failure = || {
-        word(
-            "What the API server does when the webhook does not answer.",
-            &["Fail", "Ignore"],
-        )
-    };
+    let failure = || word("What the API server does when the webhook does not answer.", &["Fail", "Ignore"]);
     let spec = object(
         "What the policy does.",
         [
-            (
-                "rules",
-                list("The rules, in the order in which they are tried.", rule()),
-            ),
+            ("rules", list("The rules, in the order in which they are tried.", rule())),
             (
                 "applyRules",
                 word(
@@ -148,22 +132,13 @@ fn policy_schema(description: &str) -> Value {
                     &["All", "One"],
                 ),
             ),
-            (
-                "admission",
-                flag_default("Must not be false if a rule generates.", true),
-            ),
+            ("admission", flag_default("Must not be false if a rule generates.", true)),
             (
                 "background",
-                flag_default(
-                    "Whether rules may run without a request; false allows requester variables.",
-                    true,
-                ),
+                flag_default("Whether rules may run without a request; false allows requester variables.", true),
             ),
             ("emitWarning", flag_default("For validate rules.", false)),
-            (
-                "failurePolicy",
-                with_note(failure(), "Deprecated: use webhookConfiguration.failurePolicy."),
-            ),
+            ("failurePolicy", with_note(failure(), "Deprecated: use webhookConfiguration.failurePolicy.")),
             (
                 "generateExisting",
                 flag("Run for triggers that exist already. Deprecated: use generate.generateExisting of the rule."),
@@ -183,16 +158,10 @@ fn policy_schema(description: &str) -> Value {
             ("validationFailureAction", action),
             (
                 "validationFailureActionOverrides",
-                list(
-                    "For validate rules.",
-                    open_object("Another action for some namespaces."),
-                ),
+                list("For validate rules.", open_object("Another action for some namespaces.")),
             ),
             ("webhookConfiguration", webhook_configuration(failure())),
-            (
-                "webhookTimeoutSeconds",
-                integer("Deprecated: use webhookConfiguration.timeoutSeconds. From 1 to 30."),
-            ),
+            ("webhookTimeoutSeconds", integer("Deprecated: use webhookConfiguration.timeoutSeconds. From 1 to 30.")),
         ],
     );
     whole(description, spec, policy_status())
@@ -209,10 +178,7 @@ fn webhook_configuration(failure: Value) -> Value {
             "One condition.",
             [
                 ("name", text("A name for messages of the API server.")),
-                (
-                    "expression",
-                    text("A CEL expression over object, oldObject, request and authorizer."),
-                ),
+                ("expression", text("A CEL expression over object, oldObject, request and authorizer.")),
             ],
         ),
         &["name", "expression"],
@@ -221,16 +187,10 @@ fn webhook_configuration(failure: Value) -> Value {
         "How the API server calls the webhook for this policy.",
         [
             ("failurePolicy", failure),
-            (
-                "timeoutSeconds",
-                integer("How long the API server waits, from 1 to 30 seconds."),
-            ),
+            ("timeoutSeconds", integer("How long the API server waits, from 1 to 30 seconds.")),
             (
                 "matchConditions",
-                list(
-                    "Conditions that a request must meet to be sent to the webhook at all.",
-                    condition,
-                ),
+                list("Conditions that a request must meet to be sent to the webhook at all.", condition),
             ),
         ],
     )
@@ -244,38 +204,23 @@ fn rule() -> Value {
             "One rule: exactly one of generate, validate, mutate and verifyImages.",
             [
                 ("name", name),
-                (
-                    "match",
-                    block("Which triggers the rule is for: any, all, or the older form with resources."),
-                ),
+                ("match", block("Which triggers the rule is for: any, all, or the older form with resources.")),
                 ("exclude", block("Which of them it is not for after all.")),
                 ("context", context()),
-                (
-                    "preconditions",
-                    open("Conditions that must hold: {any: […], all: […]} of {key, operator, value}."),
-                ),
+                ("preconditions", open("Conditions that must hold: {any: […], all: […]} of {key, operator, value}.")),
                 (
                     "skipBackgroundRequests",
-                    flag_default(
-                        "Whether requests of the background account itself trigger nothing.",
-                        true,
-                    ),
+                    flag_default("Whether requests of the background account itself trigger nothing.", true),
                 ),
                 ("reportProperties", map("Properties for reports.")),
                 ("generate", generate()),
-                (
-                    "celPreconditions",
-                    list("Not for generate rules.", open_object("One CEL condition.")),
-                ),
+                ("celPreconditions", list("Not for generate rules.", open_object("One CEL condition."))),
                 ("imageExtractors", open_object("For rules on images.")),
                 ("validate", open_object("A validate rule: kept, and not run by Writ.")),
                 ("mutate", open_object("A mutate rule: kept, and not run by Writ.")),
                 (
                     "verifyImages",
-                    list(
-                        "A verifyImages rule: kept, and not run by Writ.",
-                        open_object("One image rule."),
-                    ),
+                    list("A verifyImages rule: kept, and not run by Writ.", open_object("One image rule.")),
                 ),
             ],
         ),
@@ -308,10 +253,7 @@ fn filter_fields() -> Vec<(&'static str, Value)> {
     vec![
         ("resources", resources()),
         ("subjects", list("Who must have asked.", subject)),
-        (
-            "roles",
-            texts("Roles of the requester as namespace:name; one suffices."),
-        ),
+        ("roles", texts("Roles of the requester as namespace:name; one suffices.")),
         ("clusterRoles", texts("ClusterRoles of the requester; one suffices.")),
     ]
 }
@@ -321,26 +263,14 @@ fn resources() -> Value {
     object(
         "Attributes of the object.",
         [
-            (
-                "kinds",
-                texts("Kind, version/Kind, group/version/Kind, each optionally with /subresource; `*` matches."),
-            ),
+            ("kinds", texts("Kind, version/Kind, group/version/Kind, each optionally with /subresource; `*` matches.")),
             ("name", text("Deprecated: use names.")),
             ("names", texts("Names, with `*` and `?`; one suffices.")),
             ("namespaces", texts("Namespaces, with `*` and `?`; one suffices.")),
-            (
-                "annotations",
-                map("Annotations that must be there; `*` and `?` match in keys and values."),
-            ),
+            ("annotations", map("Annotations that must be there; `*` and `?` match in keys and values.")),
             ("selector", selector("By the labels of the object; `*` and `?` match.")),
-            (
-                "namespaceSelector",
-                selector("By the labels of its namespace; never matches a Namespace."),
-            ),
-            (
-                "operations",
-                list("What the request does; without it, any operation.", operation),
-            ),
+            ("namespaceSelector", selector("By the labels of its namespace; never matches a Namespace.")),
+            ("operations", list("What the request does; without it, any operation.", operation)),
         ],
     )
 }
@@ -361,10 +291,7 @@ fn selector(description: &str) -> Value {
         description,
         [
             ("matchLabels", map("Labels with their values.")),
-            (
-                "matchExpressions",
-                list("Requirements that must all hold.", requirement),
-            ),
+            ("matchExpressions", list("Requirements that must all hold.", requirement)),
         ],
     )
 }
@@ -377,16 +304,10 @@ fn context() -> Value {
             [
                 ("name", text("The name in expressions.")),
                 ("configMap", open_object("A ConfigMap: {namespace, name}.")),
-                (
-                    "apiCall",
-                    open_object("A call of the API server: {urlPath, method, data, jmesPath, default}."),
-                ),
+                ("apiCall", open_object("A call of the API server: {urlPath, method, data, jmesPath, default}.")),
                 ("imageRegistry", open_object("Data of an image: {reference, jmesPath}.")),
                 ("variable", open_object("A computed value: {value, jmesPath, default}.")),
-                (
-                    "globalReference",
-                    open_object("A global context entry: {name, jmesPath}."),
-                ),
+                ("globalReference", open_object("A global context entry: {name, jmesPath}.")),
             ],
         ),
     )
@@ -397,21 +318,12 @@ fn generate() -> Value {
     let mut existing = flag("Run for triggers that exist already.");
     existing["nullable"] = true.into();
     fields.extend([
-        (
-            "synchronize",
-            flag("Keep generated objects in step with trigger, source and rule."),
-        ),
-        (
-            "orphanDownstreamOnPolicyDelete",
-            flag("Keep generated objects when the policy or the rule is deleted."),
-        ),
+        ("synchronize", flag("Keep generated objects in step with trigger, source and rule.")),
+        ("orphanDownstreamOnPolicyDelete", flag("Keep generated objects when the policy or the rule is deleted.")),
         ("generateExisting", existing),
         ("foreach", list("The same for each element of a list.", loop_entry())),
     ]);
-    object(
-        "What to make: one of data, clone, dataList, cloneList and foreach, or a bare object.",
-        fields,
-    )
+    object("What to make: one of data, clone, dataList, cloneList and foreach, or a bare object.", fields)
 }
 
 fn loop_entry() -> Value {
@@ -419,15 +331,9 @@ fn loop_entry() -> Value {
     fields.extend([
         ("list", text("A JMESPath expression that gives the elements.")),
         ("context", context()),
-        (
-            "preconditions",
-            open("Conditions on each element: {any: […], all: […]}."),
-        ),
+        ("preconditions", open("Conditions on each element: {any: […], all: […]}.")),
     ]);
-    object(
-        "One loop: one of data, clone, dataList and cloneList, for each element.",
-        fields,
-    )
+    object("One loop: one of data, clone, dataList and cloneList, for each element.", fields)
 }
 
 fn output_fields() -> Vec<(&'static str, Value)> {
@@ -468,10 +374,7 @@ fn policy_status() -> Value {
                 ("status", word("Whether it holds.", &["True", "False", "Unknown"])),
                 ("reason", text("Succeeded or Failed.")),
                 ("message", text("For people.")),
-                (
-                    "observedGeneration",
-                    json!({"type": "integer", "format": "int64", "description": "Of the policy."}),
-                ),
+                ("observedGeneration", json!({"type": "integer", "format": "int64", "description": "Of the policy."})),
                 (
                     "lastTransitionTime",
                     json!({"type": "string", "format": "date-time", "description": "When the status last changed."}),
@@ -496,10 +399,7 @@ fn policy_status() -> Value {
             ("rulecount", count),
             ("autogen", open_object("Always empty where a rule generates.")),
             ("ready", flag("No longer used.")),
-            (
-                "validatingadmissionpolicy",
-                open_object("Always {generated: false} where a rule generates."),
-            ),
+            ("validatingadmissionpolicy", open_object("Always {generated: false} where a rule generates.")),
         ],
     )
 }
@@ -510,10 +410,7 @@ fn request_spec() -> Value {
         [
             ("rule", text("The rule.")),
             ("trigger", reference()),
-            (
-                "deleteDownstream",
-                flag("Delete what the trigger has brought about, instead of making it."),
-            ),
+            ("deleteDownstream", flag("Delete what the trigger has brought about, instead of making it.")),
             ("synchronize", flag("Whether the rule keeps its objects in step.")),
             ("cacheRestore", flag("Not used.")),
         ],
@@ -521,13 +418,7 @@ fn request_spec() -> Value {
     object(
         "The work.",
         [
-            (
-                "requestType",
-                word(
-                    "The type of work.",
-                    &["generate", "mutate", "cel-generate", "cel-mutate"],
-                ),
-            ),
+            ("requestType", word("The type of work.", &["generate", "mutate", "cel-generate", "cel-mutate"])),
             ("policy", text("The policy, as name or namespace/name.")),
             ("ruleContext", list("The rules and their triggers.", entry)),
             (

@@ -39,10 +39,7 @@ pub(super) fn open_object(description: &str) -> Value {
 
 /// An object whose fields are known, and others are kept for admission to judge.
 pub(super) fn object(description: &str, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
-    let fields: Map<String, Value> = fields
-        .into_iter()
-        .map(|(name, schema)| (name.to_owned(), schema))
-        .collect();
+    let fields: Map<String, Value> = fields.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
     json!({
         "type": "object", "description": description, "properties": fields,
         "x-kubernetes-preserve-unknown-fields": true,

@@ -52,15 +52,7 @@ pub struct Apply {
 
 impl Apply {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self {
-            policies,
-            resources,
-            sources,
-            values,
-            userinfo,
-            cluster,
-            format,
-        } = self;
+        let Self { policies, resources, sources, values, userinfo, cluster, format } = self;
         let mut simulation = Simulation::default();
         if let Some(path) = values {
             simulation.values = Values::read(&path)?;
@@ -89,13 +81,7 @@ impl Apply {
         let refused = &simulation.refused;
         format.print_stream(
             out,
-            || {
-                report
-                    .generated
-                    .iter()
-                    .map(|generated| generated.object.clone())
-                    .collect()
-            },
+            || report.generated.iter().map(|generated| generated.object.clone()).collect(),
             || to_json(&report, refused),
             |out| print_text(&report, out),
         )?;
@@ -128,23 +114,11 @@ fn to_json(report: &Report, refused: &[Complaint]) -> Value {
 fn print_text(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
     for generated in &report.generated {
         let key = ObjectKey::of(&generated.object);
-        writeln!(
-            out,
-            "{key}  (policy {}, rule {}, trigger {})",
-            generated.policy, generated.rule, generated.trigger
-        )?;
+        writeln!(out, "{key}  (policy {}, rule {}, trigger {})", generated.policy, generated.rule, generated.trigger)?;
     }
     for skipped in &report.skipped {
-        let trigger = if skipped.trigger.is_empty() {
-            String::new()
-        } else {
-            format!(", trigger {}", skipped.trigger)
-        };
-        writeln!(
-            out,
-            "skipped: policy {}, rule {}{trigger}: {}",
-            skipped.policy, skipped.rule, skipped.because
-        )?;
+        let trigger = if skipped.trigger.is_empty() { String::new() } else { format!(", trigger {}", skipped.trigger) };
+        writeln!(out, "skipped: policy {}, rule {}{trigger}: {}", skipped.policy, skipped.rule, skipped.because)?;
     }
     let (generated, skipped, errors) = (report.generated.len(), report.skipped.len(), report.errors.len());
     writeln!(out, "{generated} generated, {skipped} skipped, {errors} failed")
@@ -161,11 +135,7 @@ impl Progress {
     const STEP: Duration = Duration::from_millis(250);
 
     fn new() -> Self {
-        Self {
-            watched: std::io::stderr().is_terminal(),
-            last: Instant::now(),
-            shown: false,
-        }
+        Self { watched: std::io::stderr().is_terminal(), last: Instant::now(), shown: false }
     }
 
     fn tell(&mut self, done: usize, all: usize) {

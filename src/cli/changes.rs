@@ -57,10 +57,7 @@ pub(super) fn told(object: &Value) -> Value {
                 hide(data);
             }
         }
-        if let Some(annotations) = object
-            .pointer_mut("/metadata/annotations")
-            .and_then(Value::as_object_mut)
-        {
+        if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
     }
@@ -94,9 +91,6 @@ mod tests {
     fn secrets_stay_secret() {
         let secret = |value: &str| json!({"kind": "Secret", "data": {"password": value}});
         let lines = changes(&secret("aHVudGVyMg=="), &secret("b3RoZXI=")).join("\n");
-        assert!(
-            lines.contains("hidden") && !lines.contains("aHVudGVyMg==") && !lines.contains("b3RoZXI="),
-            "{lines}"
-        );
+        assert!(lines.contains("hidden") && !lines.contains("aHVudGVyMg==") && !lines.contains("b3RoZXI="), "{lines}");
     }
 }

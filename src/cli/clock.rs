@@ -6,23 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 
 /// Now, or the beginning of time on a machine whose clock is before it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a command asks the clock once, on behalf of the engine that never does"
-)]
+#[expect(clippy::disallowed_methods, reason = "a command asks the clock once, on behalf of the engine that never does")]
 pub(super) fn now() -> Timestamp {
     Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// A seed for `random()` that differs from run to run.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a command asks the clock once, on behalf of the engine that never does"
-)]
+#[expect(clippy::disallowed_methods, reason = "a command asks the clock once, on behalf of the engine that never does")]
 pub(super) fn seed() -> u64 {
-    let nanoseconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos());
+    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     (nanoseconds as u64) ^ (u64::from(std::process::id()) << 32)
 }
 

@@ -42,11 +42,7 @@ impl Complaint {
     pub(super) fn of_rule(file: &PolicyFile, trigger: &str, place: Place, error: &RuleError) -> Self {
         let field = precise_field(error);
         let place = place.to_string();
-        let message = if place.is_empty() {
-            error.cause.to_string()
-        } else {
-            format!("{place}: {}", error.cause)
-        };
+        let message = if place.is_empty() { error.cause.to_string() } else { format!("{place}: {}", error.cause) };
         Self {
             policy: error.policy.to_string(),
             rule: error.rule.clone(),
@@ -60,16 +56,7 @@ impl Complaint {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let Self {
-            policy,
-            rule,
-            trigger,
-            field,
-            message,
-            file,
-            line,
-            snippet: _,
-        } = self;
+        let Self { policy, rule, trigger, field, message, file, line, snippet: _ } = self;
         json!({
             "policy": policy, "rule": rule, "trigger": trigger, "field": field, "message": message,
             "file": file, "line": line,
@@ -78,16 +65,7 @@ impl Complaint {
 
     /// Several lines for people.
     pub(super) fn to_text(&self, level: &str) -> String {
-        let Self {
-            policy,
-            rule,
-            trigger,
-            field,
-            message,
-            file,
-            line,
-            snippet,
-        } = self;
+        let Self { policy, rule, trigger, field, message, file, line, snippet } = self;
         let mut text = format!("{file}:{line}: {level}: policy {policy}");
         for (what, name) in [("rule", rule), ("trigger", trigger)] {
             if !name.is_empty() {

@@ -42,17 +42,9 @@ impl Connection {
         let runtime = Runtime::new().context("starting the runtime")?;
         let api = Api::new(runtime.block_on(connect(kubeconfig.as_deref(), context.as_deref()))?);
         let discovery = Arc::new(Discovery::new(api.clone()));
-        runtime
-            .block_on(discovery.refresh())
-            .context("asking for the kinds of the cluster")?;
+        runtime.block_on(discovery.refresh()).context("asking for the kinds of the cluster")?;
         let reader = Reader::new(api.clone(), discovery.clone());
-        Ok(Cluster {
-            runtime,
-            api,
-            reader,
-            kinds: discovery.kinds(),
-            answers: BTreeMap::new(),
-        })
+        Ok(Cluster { runtime, api, reader, kinds: discovery.kinds(), answers: BTreeMap::new() })
     }
 }
 
@@ -74,11 +66,8 @@ impl Cluster {
 
     /// All objects of a kind with some labels, in a namespace or in all.
     pub(super) fn list(&self, kind: &ApiKind, namespace: Option<&str>, labels: &str) -> anyhow::Result<Vec<Value>> {
-        let selection = Selection {
-            namespace: namespace.map(str::to_owned),
-            labels: labels.to_owned(),
-            metadata_only: false,
-        };
+        let selection =
+            Selection { namespace: namespace.map(str::to_owned), labels: labels.to_owned(), metadata_only: false };
         Ok(self.runtime.block_on(self.api.list_all(kind, &selection))?)
     }
 
@@ -93,12 +82,8 @@ impl Cluster {
     ) -> anyhow::Result<Value> {
         let (api, rehearsal) = (&self.api, Rehearsal::Yes);
         Ok(match method {
-            Method::Replace => self
-                .runtime
-                .block_on(api.replace(kind, namespace, name, body, rehearsal))?,
-            Method::Apply => self
-                .runtime
-                .block_on(api.apply(kind, namespace, name, body, rehearsal))?,
+            Method::Replace => self.runtime.block_on(api.replace(kind, namespace, name, body, rehearsal))?,
+            Method::Apply => self.runtime.block_on(api.apply(kind, namespace, name, body, rehearsal))?,
         })
     }
 

@@ -12,9 +12,8 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() {
         return Err("is empty".to_owned());
     }
-    let parsed: kube::core::Duration = text
-        .parse()
-        .map_err(|error| format!("{error}; write it like 90d, 1h30m, 45s or 250ms"))?;
+    let parsed: kube::core::Duration =
+        text.parse().map_err(|error| format!("{error}; write it like 90d, 1h30m, 45s or 250ms"))?;
     if parsed.is_negative() {
         return Err("must not be negative".to_owned());
     }

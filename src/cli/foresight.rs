@@ -51,13 +51,7 @@ impl Action {
 
 impl Step {
     pub(super) fn to_json(&self) -> Value {
-        let Self {
-            policy,
-            rule,
-            trigger,
-            object,
-            action,
-        } = self;
+        let Self { policy, rule, trigger, object, action } = self;
         let mut step = json!({
             "action": action.as_str(), "policy": policy, "rule": rule, "trigger": trigger,
             "object": {
@@ -75,9 +69,7 @@ impl Step {
 /// Evaluates a rule for an object that is simply there.
 pub(super) fn evaluate(cluster: &mut Cluster, rule: &Rule, object: &Value) -> Result<Evaluation, RuleError> {
     let mut facts = Facts::new(clock::now(), clock::seed());
-    drive(rule, &Trigger::background(object.clone()), &mut facts, |fetch| {
-        cluster.answer(fetch)
-    })
+    drive(rule, &Trigger::background(object.clone()), &mut facts, |fetch| cluster.answer(fetch))
 }
 
 /// What would become of each target of a plan.
@@ -121,11 +113,7 @@ fn act(
     }
     // The API server fills in defaults and rewrites fields: only it knows what would be stored.
     let namespace = key.namespace.as_deref();
-    let method = if policy.server_side_apply {
-        Method::Apply
-    } else {
-        Method::Replace
-    };
+    let method = if policy.server_side_apply { Method::Apply } else { Method::Replace };
     let body = match method {
         Method::Replace => replacement(wanted, &stored),
         Method::Apply => wanted.clone(),

@@ -73,18 +73,9 @@ impl Jp {
 
 impl Query {
     fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self {
-            expression,
-            input,
-            format,
-        } = self;
+        let Self { expression, input, format } = self;
         let document = match load::load(std::slice::from_ref(&input))?.into_iter().next() {
-            Some(loaded) => {
-                loaded
-                    .document
-                    .with_context(|| format!("reading {}", input.display()))?
-                    .value
-            }
+            Some(loaded) => loaded.document.with_context(|| format!("reading {}", input.display()))?.value,
             None => Value::Null,
         };
         let compiled = match Expression::compile(&expression) {
@@ -135,9 +126,7 @@ impl About {
         let Some(name) = name else {
             let all = functions::catalogue();
             let data = || all.iter().map(|function| to_json(function)).collect();
-            format.print(out, data, |out| {
-                all.iter().try_for_each(|function| writeln!(out, "{function}"))
-            })?;
+            format.print(out, data, |out| all.iter().try_for_each(|function| writeln!(out, "{function}")))?;
             return Ok(Outcome::Clean);
         };
         let Some(function) = functions::find(&name) else {
@@ -164,10 +153,8 @@ fn describe(function: &Function, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 fn to_json(function: &Function) -> Value {
-    let examples = function
-        .examples
-        .iter()
-        .map(|(expression, result)| json!({"expression": expression, "result": result}));
+    let examples =
+        function.examples.iter().map(|(expression, result)| json!({"expression": expression, "result": result}));
     json!({
         "name": function.name, "signature": function.to_string(), "note": function.note,
         "examples": examples.collect::<Vec<_>>(),

@@ -40,11 +40,7 @@ pub(super) fn load(paths: &[PathBuf]) -> anyhow::Result<Vec<Loaded>> {
     for path in paths {
         if path.as_os_str() == STDIN {
             let mut text = String::new();
-            std::io::stdin()
-                .lock()
-                .take(MAX_FILE_BYTES)
-                .read_to_string(&mut text)
-                .context("reading standard input")?;
+            std::io::stdin().lock().take(MAX_FILE_BYTES).read_to_string(&mut text).context("reading standard input")?;
             loaded.extend(split(STDIN, &text));
             continue;
         }
@@ -63,18 +59,10 @@ pub(super) fn split(file: &str, text: &str) -> Vec<Loaded> {
         match document {
             Ok(document) => {
                 for document in expand(document) {
-                    loaded.push(Loaded {
-                        file: file.to_owned(),
-                        index: loaded.len(),
-                        document: Ok(document),
-                    });
+                    loaded.push(Loaded { file: file.to_owned(), index: loaded.len(), document: Ok(document) });
                 }
             }
-            Err(error) => loaded.push(Loaded {
-                file: file.to_owned(),
-                index: loaded.len(),
-                document: Err(error),
-            }),
+            Err(error) => loaded.push(Loaded { file: file.to_owned(), index: loaded.len(), document: Err(error) }),
         }
     }
     loaded
@@ -92,11 +80,7 @@ impl Placed {
 
     /// What the reader found doubtful; the first item of a `List` speaks for all of them.
     pub(super) fn notes(&self) -> &[yaml::Note] {
-        if self.prefix.iter().all(|index| *index == 0) {
-            &self.source.notes
-        } else {
-            &[]
-        }
+        if self.prefix.iter().all(|index| *index == 0) { &self.source.notes } else { &[] }
     }
 }
 
@@ -109,17 +93,9 @@ fn expand(document: yaml::Document) -> Vec<Placed> {
         Some(items) if is_list => items
             .iter()
             .enumerate()
-            .map(|(index, item)| Placed {
-                value: item.clone(),
-                source: source.clone(),
-                prefix: vec![index],
-            })
+            .map(|(index, item)| Placed { value: item.clone(), source: source.clone(), prefix: vec![index] })
             .collect(),
-        _ => vec![Placed {
-            value: value.clone(),
-            source: source.clone(),
-            prefix: Vec::new(),
-        }],
+        _ => vec![Placed { value: value.clone(), source: source.clone(), prefix: Vec::new() }],
     }
 }
 
@@ -141,9 +117,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Res
         bail!("{} is nested deeper than {MAX_FOLDER_DEPTH} folders", folder.display());
     }
     let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let mut paths = entries
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
     paths.sort();
     for path in paths {
         if path.is_dir() {

@@ -51,29 +51,16 @@ struct Findings {
 
 impl Plan {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self {
-            policies,
-            existing,
-            connection,
-            format,
-        } = self;
+        let Self { policies, existing, connection, format } = self;
         let mut cluster = connection.open()?;
         let kinds = cluster.kinds();
         let mut simulation = Simulation::default();
         simulation.read_policies_among(&policies, &|gvk| kinds.scope(gvk))?;
-        let Simulation {
-            policies: files,
-            refused,
-            warnings,
-            ..
-        } = simulation;
+        let Simulation { policies: files, refused, warnings, .. } = simulation;
         if files.is_empty() && refused.is_empty() {
             anyhow::bail!("no ClusterPolicy or Policy of kyverno.io/v1 or v2beta1 among the given files");
         }
-        let mut findings = Findings {
-            errors: refused,
-            ..Findings::default()
-        };
+        let mut findings = Findings { errors: refused, ..Findings::default() };
         for file in &files {
             foresee(&mut cluster, file, existing, &mut findings)?;
         }
@@ -90,11 +77,7 @@ impl Plan {
             write!(talk, "{}", error.to_text("error"))?;
         }
         let changes = steps.iter().any(|step| step.action.changes_something());
-        Ok(if changes || !errors.is_empty() {
-            Outcome::Findings
-        } else {
-            Outcome::Clean
-        })
+        Ok(if changes || !errors.is_empty() { Outcome::Findings } else { Outcome::Clean })
     }
 }
 
@@ -106,9 +89,7 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
     for rule in &policy.rules {
         if rule.way() == Way::Admission {
             let note = "waits for requests, so applying the policy does nothing by itself";
-            findings
-                .notes
-                .push(format!("policy {}, rule {}: {note}", policy.key, rule.name));
+            findings.notes.push(format!("policy {}, rule {}: {note}", policy.key, rule.name));
             continue;
         }
         let triggers = if existing || rule.generate_existing {
@@ -124,9 +105,7 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
             match foresight::evaluate(cluster, rule, &trigger) {
                 Ok(Evaluation::Done(plan)) => {
                     acted.insert(uid.to_owned());
-                    findings
-                        .steps
-                        .extend(foresight::steps(cluster, policy, rule, &key, &plan)?);
+                    findings.steps.extend(foresight::steps(cluster, policy, rule, &key, &plan)?);
                     let failures = plan.failures.iter();
                     let told = failures
                         .map(|failure| Complaint::of_rule(file, &key.to_string(), failure.place, &failure.error));
@@ -135,9 +114,7 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
                 Ok(_) => {}
                 Err(error) => {
                     acted.insert(uid.to_owned());
-                    findings
-                        .errors
-                        .push(Complaint::of_rule(file, &key.to_string(), Default::default(), &error));
+                    findings.errors.push(Complaint::of_rule(file, &key.to_string(), Default::default(), &error));
                 }
             }
         }
@@ -152,11 +129,7 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
 
 /// The policy of that name that the cluster has, if it can run.
 fn stored_policy(cluster: &Cluster, policy: &Policy) -> anyhow::Result<Option<Policy>> {
-    let kind = if policy.key.namespace.is_some() {
-        "Policy"
-    } else {
-        "ClusterPolicy"
-    };
+    let kind = if policy.key.namespace.is_some() { "Policy" } else { "ClusterPolicy" };
     let Ok(kind) = cluster.kind(&Gvk::new("kyverno.io/v1", kind)) else {
         return Ok(None);
     };
@@ -177,12 +150,7 @@ fn existing_triggers(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value
     let mut seen = BTreeSet::new();
     let mut triggers = Vec::new();
     let kinds = cluster.kinds();
-    for kind in rule
-        .matching
-        .matching
-        .kinds()
-        .flat_map(|selector| kinds.select(selector))
-    {
+    for kind in rule.matching.matching.kinds().flat_map(|selector| kinds.select(selector)) {
         if seen.insert(kind.gvk.clone()) {
             triggers.extend(cluster.list(&kind, within(rule), "")?);
         }
@@ -216,9 +184,7 @@ pub(super) fn find_by_uid(
 ) -> anyhow::Result<Option<Value>> {
     let Ok(kind) = cluster.kind(gvk) else { return Ok(None) };
     let objects = cluster.list(&kind, namespace, "")?;
-    Ok(objects
-        .into_iter()
-        .find(|object| !uid.is_empty() && text_at(object, &["metadata", "uid"]) == uid))
+    Ok(objects.into_iter().find(|object| !uid.is_empty() && text_at(object, &["metadata", "uid"]) == uid))
 }
 
 /// What carries the labels of a rule.
@@ -241,10 +207,7 @@ fn made_by(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value>> {
 fn bereaved(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Step>> {
     let legacy = rule.legacy();
     let gone = made_by(cluster, rule)?.into_iter().filter(|object| {
-        let (gvk, copied) = (
-            Gvk::of(object),
-            Marks::read(object).is_some_and(|marks| marks.source.is_some()),
-        );
+        let (gvk, copied) = (Gvk::of(object), Marks::read(object).is_some_and(|marks| marks.source.is_some()));
         legacy
             .iter()
             .any(|legacy| Gvk::new(&legacy.api_version, legacy.kind.as_str()) == gvk && legacy.includes(copied))
@@ -269,23 +232,9 @@ fn to_json(steps: &[Step], errors: &[Complaint], notes: &[String]) -> Value {
 
 fn print_text(steps: &[Step], out: &mut dyn Write) -> std::io::Result<()> {
     for step in steps.iter().filter(|step| step.action.changes_something()) {
-        let Step {
-            policy,
-            rule,
-            trigger,
-            object,
-            action,
-        } = step;
-        let trigger = if trigger.is_empty() {
-            "the rule is gone".to_owned()
-        } else {
-            format!("trigger {trigger}")
-        };
-        writeln!(
-            out,
-            "{} {object}  (policy {policy}, rule {rule}, {trigger})",
-            action.as_str()
-        )?;
+        let Step { policy, rule, trigger, object, action } = step;
+        let trigger = if trigger.is_empty() { "the rule is gone".to_owned() } else { format!("trigger {trigger}") };
+        writeln!(out, "{} {object}  (policy {policy}, rule {rule}, {trigger})", action.as_str())?;
         if let Action::Update(lines) = action {
             for line in lines {
                 writeln!(out, "    {line}")?;

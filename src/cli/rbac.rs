@@ -39,10 +39,7 @@ pub struct Rbac {
     format: Format,
 }
 
-const LABELS: [&str; 2] = [
-    "rbac.writ.dev/aggregate",
-    "rbac.kyverno.io/aggregate-to-background-controller",
-];
+const LABELS: [&str; 2] = ["rbac.writ.dev/aggregate", "rbac.kyverno.io/aggregate-to-background-controller"];
 const WATCHED: [&str; 3] = ["get", "list", "watch"];
 
 /// Verbs by group and resource.
@@ -50,12 +47,7 @@ type Grants = BTreeMap<(String, String), BTreeSet<&'static str>>;
 
 impl Rbac {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self {
-            policies,
-            name,
-            labels,
-            format,
-        } = self;
+        let Self { policies, name, labels, format } = self;
         let mut simulation = Simulation::default();
         simulation.read_policies(&policies)?;
         let files = &simulation.policies;
@@ -82,11 +74,7 @@ impl Rbac {
         for error in &simulation.refused {
             write!(talk, "{}", error.to_text("error"))?;
         }
-        Ok(if simulation.refused.is_empty() {
-            Outcome::Clean
-        } else {
-            Outcome::Findings
-        })
+        Ok(if simulation.refused.is_empty() { Outcome::Clean } else { Outcome::Findings })
     }
 }
 
@@ -101,12 +89,7 @@ fn collect(file: &PolicyFile, grants: &mut Grants, notes: &mut BTreeSet<String>)
     };
     let needs = rights(&file.document.value, &|gvk| Some(plural(gvk))).needs;
     for need in &needs {
-        let Need {
-            group,
-            resource,
-            subresource,
-            ..
-        } = need;
+        let Need { group, resource, subresource, .. } = need;
         if kinds::by_plural(group, resource).is_none() {
             guessed.insert(need.qualified());
         }
@@ -124,27 +107,15 @@ fn collect(file: &PolicyFile, grants: &mut Grants, notes: &mut BTreeSet<String>)
     }
     let catalog = Catalog::builtin();
     for rule in &file.policy.rules {
-        for target in rule
-            .target_kinds()
-            .into_iter()
-            .filter(|target| target.kind.contains("{{"))
-        {
+        for target in rule.target_kinds().into_iter().filter(|target| target.kind.contains("{{")) {
             notes.insert(format!(
                 "policy {}, rule {}: kind `{}` is known only when the rule runs",
                 file.policy.key, rule.name, target.kind
             ));
         }
         // Requests for subresources come by themselves; there is nothing to watch.
-        for selector in rule
-            .matching
-            .matching
-            .kinds()
-            .filter(|selector| selector.subresource.is_empty())
-        {
-            let known: Vec<_> = catalog
-                .select(selector)
-                .filter(|resource| resource.subresource.is_empty())
-                .collect();
+        for selector in rule.matching.matching.kinds().filter(|selector| selector.subresource.is_empty()) {
+            let known: Vec<_> = catalog.select(selector).filter(|resource| resource.subresource.is_empty()).collect();
             for resource in &known {
                 grant(&resource.group, resource.plural.clone(), &WATCHED);
             }
@@ -152,9 +123,7 @@ fn collect(file: &PolicyFile, grants: &mut Grants, notes: &mut BTreeSet<String>)
                 continue;
             }
             if wildcard::is_pattern(&selector.group) || wildcard::is_pattern(&selector.kind) {
-                notes.insert(format!(
-                    "trigger kind `{selector}`: write it as group/version/Kind to have it granted"
-                ));
+                notes.insert(format!("trigger kind `{selector}`: write it as group/version/Kind to have it granted"));
             } else {
                 let resource = kinds::guess_plural(&selector.kind);
                 guessed.insert(format!("{resource}.{}", selector.group));
@@ -162,21 +131,14 @@ fn collect(file: &PolicyFile, grants: &mut Grants, notes: &mut BTreeSet<String>)
             }
         }
     }
-    notes.extend(
-        guessed
-            .into_iter()
-            .map(|resource| format!("`{resource}` is a guess at the plural name")),
-    );
+    notes.extend(guessed.into_iter().map(|resource| format!("`{resource}` is a guess at the plural name")));
 }
 
 /// Resources with the same verbs share a rule.
 fn render(name: &str, labels: &[(String, String)], grants: Grants) -> Value {
     let mut rules: BTreeMap<(String, Vec<&str>), Vec<String>> = BTreeMap::new();
     for ((group, resource), verbs) in grants {
-        rules
-            .entry((group, verbs.into_iter().collect()))
-            .or_default()
-            .push(resource);
+        rules.entry((group, verbs.into_iter().collect())).or_default().push(resource);
     }
     let rules = rules
         .into_iter()
@@ -192,8 +154,6 @@ fn render(name: &str, labels: &[(String, String)], grants: Grants) -> Value {
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| format!("`{text}` is not key=value"))?;
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not key=value"))?;
     Ok((key.to_owned(), value.to_owned()))
 }

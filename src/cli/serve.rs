@@ -118,12 +118,7 @@ struct ClusterArgs {
     #[arg(long, env = "WRIT_SERVICE", default_value = "writ")]
     service: String,
     /// The webhook configurations whose caBundle to keep right, separated by commas.
-    #[arg(
-        long,
-        env = "WRIT_WEBHOOK_CONFIGURATION",
-        default_value = "writ",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "WRIT_WEBHOOK_CONFIGURATION", default_value = "writ", value_delimiter = ',')]
     webhook_configuration: Vec<String>,
 }
 

@@ -92,11 +92,7 @@ impl Simulation {
             self.refused.extend(findings.errors.into_iter().map(tell));
             self.warnings.extend(findings.warnings.into_iter().map(tell));
             if let Some(policy) = policy {
-                self.policies.push(PolicyFile {
-                    file: loaded.file,
-                    document,
-                    policy,
-                });
+                self.policies.push(PolicyFile { file: loaded.file, document, policy });
             }
         }
         Ok(())
@@ -116,11 +112,8 @@ impl Simulation {
     ) -> Report {
         let mut report = Report::default();
         // For each rule: whether it found a trigger, and why not for the last one that it looked at.
-        let mut unmatched: Vec<Vec<Option<String>>> = self
-            .policies
-            .iter()
-            .map(|file| vec![Some(String::new()); file.policy.rules.len()])
-            .collect();
+        let mut unmatched: Vec<Vec<Option<String>>> =
+            self.policies.iter().map(|file| vec![Some(String::new()); file.policy.rules.len()]).collect();
         for (done, object) in self.triggers.iter().enumerate() {
             progress(done, self.triggers.len());
             for (file, unmatched) in self.policies.iter().zip(&mut unmatched) {
@@ -172,14 +165,12 @@ impl Simulation {
                     .map(|failure| Complaint::of_rule(file, &trigger, failure.place, &failure.error));
                 report.errors.extend(complaints);
                 report.skipped.extend(plan.notes.into_iter().map(skip));
-                report
-                    .generated
-                    .extend(plan.targets.into_iter().map(|target| Generated {
-                        policy: policy.clone(),
-                        rule: rule.name.clone(),
-                        trigger: trigger.clone(),
-                        object: target.body,
-                    }));
+                report.generated.extend(plan.targets.into_iter().map(|target| Generated {
+                    policy: policy.clone(),
+                    rule: rule.name.clone(),
+                    trigger: trigger.clone(),
+                    object: target.body,
+                }));
                 Ended::Acted
             }
             Ok(Evaluation::Skipped { because }) => {
@@ -187,17 +178,13 @@ impl Simulation {
                 Ended::Idle
             }
             Ok(Evaluation::Lost { because }) => {
-                report
-                    .skipped
-                    .push(skip(format!("{because}; downstream would be deleted if synchronized")));
+                report.skipped.push(skip(format!("{because}; downstream would be deleted if synchronized")));
                 Ended::Acted
             }
             Ok(Evaluation::NotApplicable { because }) => Ended::NoMatch(because),
             Ok(Evaluation::Needs(_)) => Ended::Idle,
             Err(error) => {
-                report
-                    .errors
-                    .push(Complaint::of_rule(file, &trigger, Default::default(), &error));
+                report.errors.push(Complaint::of_rule(file, &trigger, Default::default(), &error));
                 Ended::Acted
             }
         }
@@ -217,11 +204,7 @@ impl Simulation {
             request["oldObject"] = request["object"].take();
         }
         let roles = |field: &str| {
-            let texts = request[field]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str);
+            let texts = request[field].as_array().into_iter().flatten().filter_map(Value::as_str);
             texts.map(str::to_owned).collect()
         };
         let (roles, cluster_roles) = (roles("roles"), roles("clusterRoles"));
@@ -251,10 +234,7 @@ impl Simulation {
 pub(super) fn read_resources(paths: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
     let mut resources = Vec::new();
     for loaded in load::load(paths)? {
-        let mut object = loaded
-            .document
-            .with_context(|| format!("reading {}", loaded.file))?
-            .value;
+        let mut object = loaded.document.with_context(|| format!("reading {}", loaded.file))?.value;
         let gvk = Gvk::of(&object);
         let namespaced = kinds::find(&gvk.group, &gvk.kind).is_some_and(|row| row.scope == Scope::Namespaced);
         let homeless = text_at(&object, &["metadata", "namespace"]).is_empty();
@@ -281,7 +261,5 @@ fn overlay(below: &mut Value, above: &Value) {
 /// A seed for `random()` that is the same for the same rule and trigger (FNV-1a).
 fn seed(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -76,12 +76,7 @@ impl Test {
             bail!("no folder with a policy.yaml or a kyverno-test.yaml below the given ones");
         }
         let tried: Vec<Tried> = cases.iter().map(|case| try_case(case)).collect();
-        let data = || {
-            tried
-                .iter()
-                .map(|case| json!({"case": case.name, "failures": case.failures}))
-                .collect::<Value>()
-        };
+        let data = || tried.iter().map(|case| json!({"case": case.name, "failures": case.failures})).collect::<Value>();
         format.print(out, data, |out| print_text(&tried, out))?;
         let clean = tried.iter().all(|case| case.failures.is_empty());
         Ok(if clean { Outcome::Clean } else { Outcome::Findings })
@@ -96,9 +91,7 @@ fn find(folder: &Path, depth: usize, cases: &mut Vec<PathBuf>) -> anyhow::Result
         cases.push(folder.to_owned());
     }
     let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let mut below = entries
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut below = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
     below.retain(|path| path.is_dir());
     below.sort();
     below.iter().try_for_each(|path| find(path, depth + 1, cases))
@@ -107,33 +100,16 @@ fn find(folder: &Path, depth: usize, cases: &mut Vec<PathBuf>) -> anyhow::Result
 /// A case that cannot be read is a case that fails; the others go on.
 fn try_case(folder: &Path) -> Tried {
     let manifest = folder.join(kyverno::MANIFEST);
-    let tried = if manifest.is_file() {
-        kyverno::run(folder, &manifest)
-    } else {
-        case::run(folder)
-    };
+    let tried = if manifest.is_file() { kyverno::run(folder, &manifest) } else { case::run(folder) };
     let name = folder.display().to_string();
     match tried {
-        Ok((checked, failures)) => Tried {
-            name,
-            checked,
-            failures,
-        },
-        Err(error) => Tried {
-            name,
-            checked: 0,
-            failures: vec![format!("{error:#}")],
-        },
+        Ok((checked, failures)) => Tried { name, checked, failures },
+        Err(error) => Tried { name, checked: 0, failures: vec![format!("{error:#}")] },
     }
 }
 
 fn print_text(tried: &[Tried], out: &mut dyn Write) -> std::io::Result<()> {
-    for Tried {
-        name,
-        checked,
-        failures,
-    } in tried
-    {
+    for Tried { name, checked, failures } in tried {
         if failures.is_empty() {
             writeln!(out, "ok      {name} ({checked} checked)")?;
             continue;

@@ -67,42 +67,18 @@ fn inspect(loaded: Loaded) -> Report {
     let document = match document {
         Ok(document) => document,
         Err(error) => {
-            let problem = Problem::new(
-                &FieldPath::root(),
-                Reason::Format,
-                format!("not readable as YAML: {}", error.reason),
-            );
-            let errors = vec![Finding {
-                position: error.position,
-                problem,
-            }];
+            let problem =
+                Problem::new(&FieldPath::root(), Reason::Format, format!("not readable as YAML: {}", error.reason));
+            let errors = vec![Finding { position: error.position, problem }];
             let (kind, name) = (String::new(), String::new());
-            return Report {
-                file,
-                index,
-                kind,
-                name,
-                known: true,
-                errors,
-                schema: Vec::new(),
-                warnings: Vec::new(),
-            };
+            return Report { file, index, kind, name, known: true, errors, schema: Vec::new(), warnings: Vec::new() };
         }
     };
-    let (kind, name) = compile::identify(&document.value)
-        .map(|it| (it.kind, it.name))
-        .unwrap_or_default();
+    let (kind, name) = compile::identify(&document.value).map(|it| (it.kind, it.name)).unwrap_or_default();
     let checked = compile::check(&document.value);
     let known = checked.is_some();
-    let Findings {
-        errors,
-        schema,
-        warnings,
-    } = checked.unwrap_or_else(|| unknown_kind(&kind));
-    let place = |problem: Problem| Finding {
-        position: document.position_of(&problem.field),
-        problem,
-    };
+    let Findings { errors, schema, warnings } = checked.unwrap_or_else(|| unknown_kind(&kind));
+    let place = |problem: Problem| Finding { position: document.position_of(&problem.field), problem };
     let mut warnings: Vec<Finding> = warnings.into_iter().map(place).collect();
     if known {
         warnings.extend(notes_of(&document));
@@ -126,10 +102,7 @@ fn unknown_kind(kind: &str) -> Findings {
         kind => format!("{kind} is not a kind that Writ checks"),
     };
     let warning = Problem::new(&FieldPath::root(), Reason::Unknown, message);
-    Findings {
-        warnings: vec![warning],
-        ..Findings::default()
-    }
+    Findings { warnings: vec![warning], ..Findings::default() }
 }
 
 fn notes_of(document: &Placed) -> impl Iterator<Item = Finding> {
@@ -138,10 +111,7 @@ fn notes_of(document: &Placed) -> impl Iterator<Item = Finding> {
             NoteKind::DuplicateKey { .. } => Reason::Duplicate,
             _ => Reason::Suspicious,
         };
-        Finding {
-            position: note.position,
-            problem: Problem::new(&FieldPath::root(), reason, note.to_string()),
-        }
+        Finding { position: note.position, problem: Problem::new(&FieldPath::root(), reason, note.to_string()) }
     })
 }
 
@@ -172,42 +142,21 @@ impl Finding {
 fn print_text(reports: &[Report], out: &mut dyn Write) -> std::io::Result<()> {
     for report in reports {
         let Report { file, kind, name, .. } = report;
-        let subject = if kind.is_empty() {
-            String::new()
-        } else {
-            format!("{kind} {name}: ")
-        };
-        let levels = [
-            ("error", &report.errors),
-            ("error", &report.schema),
-            ("warning", &report.warnings),
-        ];
+        let subject = if kind.is_empty() { String::new() } else { format!("{kind} {name}: ") };
+        let levels = [("error", &report.errors), ("error", &report.schema), ("warning", &report.warnings)];
         for (level, findings) in levels {
             for Finding { position, problem } in findings {
-                writeln!(
-                    out,
-                    "{file}:{}: {level}: {subject}{problem} [{}]",
-                    position.line,
-                    problem.reason.as_str()
-                )?;
+                writeln!(out, "{file}:{}: {level}: {subject}{problem} [{}]", position.line, problem.reason.as_str())?;
             }
         }
     }
     let known = reports.iter().filter(|report| report.known);
     let (refused, valid): (Vec<_>, Vec<_>) = known.partition(|report| !report.is_valid());
     let others = reports.len() - refused.len() - valid.len();
-    let others = if others == 0 {
-        String::new()
-    } else {
-        format!(", {others} of kinds that Writ does not check")
-    };
+    let others = if others == 0 { String::new() } else { format!(", {others} of kinds that Writ does not check") };
     writeln!(out, "{} valid, {} refused{others}", valid.len(), refused.len())
 }
 
 fn list(files: &[PathBuf]) -> String {
-    files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect::<Vec<_>>()
-        .join(", ")
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }

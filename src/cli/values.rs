@@ -41,10 +41,7 @@ pub(super) fn read_requester(path: &Path) -> anyhow::Result<Map<String, Value>> 
                 requester.insert(key.clone(), value.clone());
             }
             "apiVersion" | "kind" | "metadata" => {}
-            other => bail!(
-                "{}: unknown field `{other}`; known: userInfo, roles, clusterRoles",
-                path.display()
-            ),
+            other => bail!("{}: unknown field `{other}`; known: userInfo, roles, clusterRoles", path.display()),
         }
     }
     Ok(requester)
@@ -71,9 +68,7 @@ impl Values {
                     for namespace in list(value, "namespaceSelector")? {
                         let labels = namespace.get("labels").cloned().unwrap_or_default();
                         let labels = labels.as_object().cloned().unwrap_or_default();
-                        values
-                            .namespaces
-                            .insert(name_of(namespace, "namespaceSelector")?, labels);
+                        values.namespaces.insert(name_of(namespace, "namespaceSelector")?, labels);
                     }
                 }
                 other => {
@@ -179,10 +174,7 @@ mod tests {
         let values = Values::from_document(&document).expect("good values");
         let given = values.given("p", "r", "web");
         assert_eq!(Value::Object(given.request), json!({"operation": "UPDATE"}));
-        assert_eq!(
-            Value::Object(given.variables),
-            json!({"dictionary": {"data": {"env": "prod"}}, "mode": "rule"})
-        );
+        assert_eq!(Value::Object(given.variables), json!({"dictionary": {"data": {"env": "prod"}}, "mode": "rule"}));
         let other = values.given("p", "other", "x");
         assert_eq!(Value::Object(other.variables), json!({"mode": "all"}));
         assert_eq!(values.namespaces["a"]["team"], json!("x"));

@@ -23,10 +23,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 impl World {
     pub(super) fn new(namespaces: BTreeMap<String, Map<String, Value>>) -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            namespaces,
-        }
+        Self { objects: BTreeMap::new(), namespaces }
     }
 
     pub(super) fn add(&mut self, object: Value) {
@@ -50,9 +47,7 @@ impl World {
 
     fn object(&self, key: &ObjectKey) -> Answer {
         let ObjectKey { gvk, namespace, name } = key;
-        let found = self
-            .of_kind(gvk)
-            .get(&(namespace.clone().unwrap_or_default(), name.clone()));
+        let found = self.of_kind(gvk).get(&(namespace.clone().unwrap_or_default(), name.clone()));
         if (gvk.group.as_str(), gvk.kind.as_str()) == ("", "Namespace") {
             return self.namespace(name, found);
         }
@@ -68,11 +63,7 @@ impl World {
         let mut namespace = found
             .cloned()
             .unwrap_or_else(|| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
-        let mut labels = namespace
-            .pointer("/metadata/labels")
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default();
+        let mut labels = namespace.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
         labels.extend(given.cloned().unwrap_or_default());
         labels.insert(NAME_LABEL.to_owned(), name.into());
         namespace["metadata"]["labels"] = labels.into();
@@ -94,17 +85,9 @@ impl World {
         let Some(kind) = self.kind_of(path) else {
             return offline(&format!("no {} are given", path.resource));
         };
-        let gvk = Gvk {
-            group: path.group.clone(),
-            version: path.version.clone(),
-            kind,
-        };
+        let gvk = Gvk { group: path.group.clone(), version: path.version.clone(), kind };
         if let Some(name) = &path.name {
-            let key = ObjectKey {
-                gvk,
-                namespace: path.namespace.clone(),
-                name: name.clone(),
-            };
+            let key = ObjectKey { gvk, namespace: path.namespace.clone(), name: name.clone() };
             return self.object(&key);
         }
         let query = path.parameter("labelSelector").unwrap_or_default();
@@ -112,9 +95,7 @@ impl World {
             return Answer::Failed(format!("`{query}` is no label selector"));
         };
         let fields = path.parameter("fieldSelector").unwrap_or_default();
-        let items = self
-            .select(&gvk, path.namespace.as_deref(), &selector)
-            .filter(|object| has_fields(object, fields));
+        let items = self.select(&gvk, path.namespace.as_deref(), &selector).filter(|object| has_fields(object, fields));
         let items: Vec<&Value> = items.collect();
         Answer::found(json!({
             "apiVersion": gvk.api_version(), "kind": format!("{}List", gvk.kind), "metadata": {}, "items": items,
@@ -139,21 +120,16 @@ impl World {
         namespace: Option<&'w str>,
         selector: &'w LabelSelector,
     ) -> impl Iterator<Item = &'w Value> {
-        self.of_kind(gvk)
-            .iter()
-            .filter_map(move |((object_namespace, _), object)| {
-                let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-                let selected =
-                    namespace.is_none_or(|namespace| namespace == object_namespace) && selector.matches(&labels);
-                selected.then_some(object)
-            })
+        self.of_kind(gvk).iter().filter_map(move |((object_namespace, _), object)| {
+            let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+            let selected = namespace.is_none_or(|namespace| namespace == object_namespace) && selector.matches(&labels);
+            selected.then_some(object)
+        })
     }
 
     fn of_kind(&self, gvk: &Gvk) -> &BTreeMap<(String, String), Value> {
         static NONE: BTreeMap<(String, String), Value> = BTreeMap::new();
-        self.objects
-            .get(&(gvk.group.clone(), gvk.kind.clone()))
-            .unwrap_or(&NONE)
+        self.objects.get(&(gvk.group.clone(), gvk.kind.clone())).unwrap_or(&NONE)
     }
 }
 
@@ -162,9 +138,9 @@ fn has_fields(object: &Value, selector: &str) -> bool {
     selector.split(',').filter(|part| !part.is_empty()).all(|part| {
         let (path, value, wanted) = match part.split_once("!=") {
             Some((path, value)) => (path, value, false),
-            None => part.split_once('=').map_or((part, "", true), |(path, value)| {
-                (path, value.trim_start_matches('='), true)
-            }),
+            None => part
+                .split_once('=')
+                .map_or((part, "", true), |(path, value)| (path, value.trim_start_matches('='), true)),
         };
         let path: Vec<&str> = path.split('.').collect();
         (text_at(object, &path) == value) == wanted
@@ -183,10 +159,8 @@ mod tests {
     use crate::core::generate::{Gate, Outbound, Reach};
 
     fn world() -> World {
-        let mut world = World::new(BTreeMap::from([(
-            "b".to_owned(),
-            json!({"team": "x"}).as_object().unwrap().clone(),
-        )]));
+        let mut world =
+            World::new(BTreeMap::from([("b".to_owned(), json!({"team": "x"}).as_object().unwrap().clone())]));
         world.add(
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"sync": "yes"}}}),
         );
@@ -198,11 +172,7 @@ mod tests {
     #[track_caller]
     fn call(path: &str) -> Answer {
         let outbound = Outbound::default();
-        world().answer(
-            &Gate::new(&Reach::Cluster, &outbound)
-                .call(path, None)
-                .expect("a good path"),
-        )
+        world().answer(&Gate::new(&Reach::Cluster, &outbound).call(path, None).expect("a good path"))
     }
 
     #[test]
@@ -228,9 +198,7 @@ mod tests {
     fn namespaces_have_the_labels_of_the_values_file_too() {
         let outbound = Outbound::default();
         let labels = |name: &str| {
-            let fetch = Gate::new(&Reach::Cluster, &outbound)
-                .namespace(name)
-                .expect("a good name");
+            let fetch = Gate::new(&Reach::Cluster, &outbound).namespace(name).expect("a good name");
             match world().answer(&fetch) {
                 Answer::Found(namespace) => namespace["metadata"]["labels"].clone(),
                 _ => Value::Null,

@@ -23,14 +23,7 @@ pub async fn own_name(api: &Api) -> Result<String, ClusterError> {
 }
 
 fn question(who: &Subject, access: &Access) -> Value {
-    let Access {
-        verb,
-        group,
-        resource,
-        subresource,
-        namespace,
-        name,
-    } = access;
+    let Access { verb, group, resource, subresource, namespace, name } = access;
     let mut attributes = json!({"verb": verb, "group": group, "version": "*", "resource": resource});
     for (field, value) in [("subresource", subresource), ("namespace", namespace), ("name", name)] {
         if !value.is_empty() {
@@ -50,15 +43,8 @@ mod tests {
 
     #[test]
     fn all_namespaces_are_asked_for_by_naming_none() {
-        let access = Access {
-            verb: "create".into(),
-            resource: "secrets".into(),
-            ..Access::default()
-        };
-        let who = Subject {
-            user: "jane".into(),
-            groups: vec!["devs".into()],
-        };
+        let access = Access { verb: "create".into(), resource: "secrets".into(), ..Access::default() };
+        let who = Subject { user: "jane".into(), groups: vec!["devs".into()] };
         assert_eq!(
             question(&who, &access)["spec"],
             json!({"user": "jane", "groups": ["devs"],

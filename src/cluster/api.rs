@@ -62,8 +62,7 @@ impl Api {
 
     pub async fn get(&self, kind: &ApiKind, namespace: Option<&str>, name: &str) -> Result<Value, ClusterError> {
         let path = kind.path(namespace, Some(name))?;
-        self.json("get", &kind.name(namespace, name), Method::GET, &path, JSON, None)
-            .await
+        self.json("get", &kind.name(namespace, name), Method::GET, &path, JSON, None).await
     }
 
     /// An object, or nothing if it is not there.
@@ -93,9 +92,8 @@ impl Api {
         query.add("labelSelector", &selection.labels);
         query.add("continue", from);
         let accept = if selection.metadata_only { METADATA_LIST } else { JSON };
-        let LeanList { metadata, items } = self
-            .send("list", &kind.plural_name(), Method::GET, &query.path, accept, None)
-            .await?;
+        let LeanList { metadata, items } =
+            self.send("list", &kind.plural_name(), Method::GET, &query.path, accept, None).await?;
         Ok(Page {
             items: items.into_iter().flatten().map(|Lean(item)| kind.named(item)).collect(),
             version: metadata.resource_version,
@@ -119,13 +117,9 @@ impl Api {
     pub async fn create(&self, kind: &ApiKind, namespace: Option<&str>, body: &Value) -> Result<Value, ClusterError> {
         let mut query = Query::new(kind.path(namespace, None)?);
         query.add("fieldManager", FIELD_MANAGER);
-        let name = body
-            .pointer("/metadata/name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let what = kind.name(namespace, name);
-        self.json("create", &what, Method::POST, &query.path, JSON, Some((JSON, body)))
-            .await
+        self.json("create", &what, Method::POST, &query.path, JSON, Some((JSON, body))).await
     }
 
     pub async fn replace(
@@ -139,15 +133,7 @@ impl Api {
         let mut query = Query::new(kind.path(namespace, Some(name))?);
         query.add("fieldManager", FIELD_MANAGER);
         query.rehearse(rehearsal);
-        self.json(
-            "update",
-            &kind.name(namespace, name),
-            Method::PUT,
-            &query.path,
-            JSON,
-            Some((JSON, body)),
-        )
-        .await
+        self.json("update", &kind.name(namespace, name), Method::PUT, &query.path, JSON, Some((JSON, body))).await
     }
 
     /// Server-side apply, taking over fields of others.
@@ -164,15 +150,7 @@ impl Api {
         query.add("force", "true");
         query.rehearse(rehearsal);
         let body = Some(("application/apply-patch+yaml", body));
-        self.json(
-            "patch",
-            &kind.name(namespace, name),
-            Method::PATCH,
-            &query.path,
-            JSON,
-            body,
-        )
-        .await
+        self.json("patch", &kind.name(namespace, name), Method::PATCH, &query.path, JSON, body).await
     }
 
     /// A merge patch of an object, or of its subresource.
@@ -191,15 +169,7 @@ impl Api {
         let mut query = Query::new(path);
         query.add("fieldManager", FIELD_MANAGER);
         let body = Some(("application/merge-patch+json", body));
-        self.json(
-            "patch",
-            &kind.name(namespace, name),
-            Method::PATCH,
-            &query.path,
-            JSON,
-            body,
-        )
-        .await
+        self.json("patch", &kind.name(namespace, name), Method::PATCH, &query.path, JSON, body).await
     }
 
     /// Deletes exactly the object with this UID.
@@ -216,27 +186,14 @@ impl Api {
             options["preconditions"] = serde_json::json!({"uid": uid});
         }
         let body = Some((JSON, &options));
-        self.json("delete", &kind.name(namespace, name), Method::DELETE, &path, JSON, body)
-            .await?;
+        self.json("delete", &kind.name(namespace, name), Method::DELETE, &path, JSON, body).await?;
         Ok(())
     }
 
     /// A path that has been checked already.
     pub async fn raw(&self, path: &str, body: Option<&str>) -> Result<Value, ClusterError> {
-        let (verb, method) = if body.is_some() {
-            ("post", Method::POST)
-        } else {
-            ("get", Method::GET)
-        };
-        self.send(
-            verb,
-            path,
-            method,
-            path,
-            JSON,
-            body.map(|body| (JSON, body.as_bytes().to_vec())),
-        )
-        .await
+        let (verb, method) = if body.is_some() { ("post", Method::POST) } else { ("get", Method::GET) };
+        self.send(verb, path, method, path, JSON, body.map(|body| (JSON, body.as_bytes().to_vec()))).await
     }
 
     /// What kinds there are: `/api` or `/apis`.
@@ -309,10 +266,7 @@ fn request(
     accept: &'static str,
     body: Option<(&'static str, Vec<u8>)>,
 ) -> Result<Request<Vec<u8>>, ClusterError> {
-    let mut request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(ACCEPT, HeaderValue::from_static(accept));
+    let mut request = Request::builder().method(method).uri(path).header(ACCEPT, HeaderValue::from_static(accept));
     if let Some((kind, _)) = &body {
         request = request.header(CONTENT_TYPE, HeaderValue::from_static(kind));
     }
@@ -370,9 +324,6 @@ mod tests {
         query.add("labelSelector", "a.b/c=d,e in (f)");
         query.add("continue", "");
         query.rehearse(Rehearsal::Yes);
-        assert_eq!(
-            query.path,
-            "/api/v1/secrets?labelSelector=a.b%2Fc%3Dd%2Ce%20in%20%28f%29&dryRun=All"
-        );
+        assert_eq!(query.path, "/api/v1/secrets?labelSelector=a.b%2Fc%3Dd%2Ce%20in%20%28f%29&dryRun=All");
     }
 }

@@ -25,12 +25,7 @@ pub struct Bindings {
 
 impl Bindings {
     pub fn new(api: Api) -> Self {
-        Self {
-            api,
-            wanted: watch::Sender::new(false),
-            synced: watch::Sender::new([false; 2]),
-            known: Arc::default(),
-        }
+        Self { api, wanted: watch::Sender::new(false), synced: watch::Sender::new([false; 2]), known: Arc::default() }
     }
 
     /// Begins to watch, if that has not begun.

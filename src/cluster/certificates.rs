@@ -96,38 +96,17 @@ pub enum KeeperError {
 
 impl Keeper {
     pub fn new(client: Client, settings: Settings) -> (Self, watch::Receiver<Report>) {
-        let Settings {
-            namespace,
-            service,
-            configurations,
-            ..
-        } = &settings;
+        let Settings { namespace, service, configurations, .. } = &settings;
         let names = vec![
             format!("{service}.{namespace}.svc"),
             format!("{service}.{namespace}.svc.cluster.local"),
             "localhost".to_owned(),
         ];
-        let target = Target {
-            configurations: configurations.clone(),
-            namespace: namespace.clone(),
-            service: service.clone(),
-        };
-        let starting = Report {
-            trouble: Some("no certificate yet".to_owned()),
-            ..Report::default()
-        };
+        let target =
+            Target { configurations: configurations.clone(), namespace: namespace.clone(), service: service.clone() };
+        let starting = Report { trouble: Some("no certificate yet".to_owned()), ..Report::default() };
         let (report, receiver) = watch::channel(starting);
-        (
-            Self {
-                client,
-                settings,
-                names,
-                target,
-                known: None,
-                report,
-            },
-            receiver,
-        )
+        (Self { client, settings, names, target, known: None, report }, receiver)
     }
 
     /// Works until it is dropped.
@@ -240,47 +219,17 @@ impl Keeper {
     fn advance(&self, step: Step, stored: Option<Stored>, now: Timestamp) -> Result<Stored, KeeperError> {
         let issue = || Unit::issue(&self.names, now, self.settings.lifetime);
         let next = match (step, stored) {
-            (Step::Announce, Some(Stored { current, .. })) => Stored {
-                current,
-                renewal: Renewal::Announced {
-                    next: issue()?,
-                    trusted_since: None,
-                },
-            },
-            (
-                Step::MarkTrusted,
-                Some(Stored {
-                    current,
-                    renewal: Renewal::Announced { next, .. },
-                }),
-            ) => Stored {
-                current,
-                renewal: Renewal::Announced {
-                    next,
-                    trusted_since: Some(now),
-                },
-            },
-            (
-                Step::Switch,
-                Some(Stored {
-                    current,
-                    renewal: Renewal::Announced { next, .. },
-                }),
-            ) => Stored {
-                current: next,
-                renewal: Renewal::Switched {
-                    previous: current.authority,
-                    since: now,
-                },
-            },
-            (Step::Retire, Some(Stored { current, .. })) => Stored {
-                current,
-                renewal: Renewal::None,
-            },
-            _ => Stored {
-                current: issue()?,
-                renewal: Renewal::None,
-            },
+            (Step::Announce, Some(Stored { current, .. })) => {
+                Stored { current, renewal: Renewal::Announced { next: issue()?, trusted_since: None } }
+            }
+            (Step::MarkTrusted, Some(Stored { current, renewal: Renewal::Announced { next, .. } })) => {
+                Stored { current, renewal: Renewal::Announced { next, trusted_since: Some(now) } }
+            }
+            (Step::Switch, Some(Stored { current, renewal: Renewal::Announced { next, .. } })) => {
+                Stored { current: next, renewal: Renewal::Switched { previous: current.authority, since: now } }
+            }
+            (Step::Retire, Some(Stored { current, .. })) => Stored { current, renewal: Renewal::None },
+            _ => Stored { current: issue()?, renewal: Renewal::None },
         };
         Ok(next)
     }
@@ -289,10 +238,7 @@ impl Keeper {
         let Settings { namespace, secret, .. } = &self.settings;
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let resource = format!("secrets/{namespace}/{secret}");
-        let params = PostParams {
-            field_manager: Some("writ".to_owned()),
-            ..PostParams::default()
-        };
+        let params = PostParams { field_manager: Some("writ".to_owned()), ..PostParams::default() };
         match found {
             None => {
                 call("create", &resource, api.create(&params, &stored.to_secret(secret))).await?;
@@ -400,9 +346,7 @@ where
     watcher(api, watcher::Config::default().fields(&format!("metadata.name={name}")))
         .default_backoff()
         .filter_map(move |event| {
-            let told = event
-                .map(|_| ())
-                .map_err(|error| ClusterError::of_watch(&resource, &error));
+            let told = event.map(|_| ()).map_err(|error| ClusterError::of_watch(&resource, &error));
             if let Err(error) = &told {
                 warn!(%error, "Watch interrupted");
             }

@@ -24,11 +24,7 @@ pub struct Discovery {
 
 impl Discovery {
     pub fn new(api: Api) -> Self {
-        Self {
-            api,
-            kinds: ArcSwap::default(),
-            asked: Mutex::new(None),
-        }
+        Self { api, kinds: ArcSwap::default(), asked: Mutex::new(None) }
     }
 
     pub fn kinds(&self) -> Arc<Kinds> {
@@ -64,10 +60,6 @@ impl Discovery {
             warn!(%error, "Cannot ask for the kinds of the cluster");
             return Err(error);
         }
-        self.kinds
-            .load()
-            .find(gvk)
-            .cloned()
-            .ok_or_else(|| ClusterError::UnknownKind { kind: gvk.to_string() })
+        self.kinds.load().find(gvk).cloned().ok_or_else(|| ClusterError::UnknownKind { kind: gvk.to_string() })
     }
 }

@@ -10,11 +10,7 @@ pub enum ClusterError {
     Config { reason: String },
     /// Rights are missing. Retrying helps once somebody grants them.
     #[error("not allowed to {verb} {resource}: {reason}; manifests/base/rbac.yaml grants this right")]
-    Refused {
-        verb: &'static str,
-        resource: String,
-        reason: String,
-    },
+    Refused { verb: &'static str, resource: String, reason: String },
     /// Somebody else was faster: read again.
     #[error("{resource} was changed by somebody else meanwhile")]
     Conflict { resource: String },
@@ -36,18 +32,10 @@ pub enum ClusterError {
     UnknownKind { kind: String },
     /// The API server understood and said no.
     #[error("cannot {verb} {resource}: {reason}")]
-    Rejected {
-        verb: &'static str,
-        resource: String,
-        reason: String,
-    },
+    Rejected { verb: &'static str, resource: String, reason: String },
     /// No answer, or none that makes sense: back off and retry.
     #[error("cannot {verb} {resource}, the API server does not answer: {reason}")]
-    Unreachable {
-        verb: &'static str,
-        resource: String,
-        reason: String,
-    },
+    Unreachable { verb: &'static str, resource: String, reason: String },
 }
 
 impl ClusterError {
@@ -55,11 +43,7 @@ impl ClusterError {
     pub(super) fn of(verb: &'static str, resource: &str, error: &kube::Error) -> Self {
         let resource = resource.to_owned();
         let kube::Error::Api(status) = error else {
-            return Self::Unreachable {
-                verb,
-                resource,
-                reason: causes(error),
-            };
+            return Self::Unreachable { verb, resource, reason: causes(error) };
         };
         let reason = status.message.clone();
         let of_namespace = status.details.as_ref().is_some_and(|details| details.kind == "namespaces");
@@ -84,11 +68,7 @@ impl ClusterError {
             watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
                 Self::of("watch", resource, error)
             }
-            other => Self::Unreachable {
-                verb: "watch",
-                resource: resource.to_owned(),
-                reason: other.to_string(),
-            },
+            other => Self::Unreachable { verb: "watch", resource: resource.to_owned(), reason: other.to_string() },
         }
     }
 
@@ -98,11 +78,7 @@ impl ClusterError {
     }
 
     pub(super) fn too_slow(verb: &'static str, resource: &str) -> Self {
-        Self::Unreachable {
-            verb,
-            resource: resource.to_owned(),
-            reason: "it took too long".to_owned(),
-        }
+        Self::Unreachable { verb, resource: resource.to_owned(), reason: "it took too long".to_owned() }
     }
 }
 
@@ -135,10 +111,7 @@ mod tests {
 
     #[test]
     fn names_verb_and_resource_and_what_to_do() {
-        check(
-            403,
-            "not allowed to get secrets/a: because; manifests/base/rbac.yaml grants this right",
-        );
+        check(403, "not allowed to get secrets/a: because; manifests/base/rbac.yaml grants this right");
         check(409, "secrets/a was changed by somebody else meanwhile");
         check(404, "secrets/a does not exist");
         check(422, "cannot get secrets/a: because");

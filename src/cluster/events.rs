@@ -23,18 +23,9 @@ const WAITING: usize = 256;
 #[derive(Clone, Debug)]
 pub enum Happening {
     /// A target was created.
-    Created {
-        policy: PolicyKey,
-        rule: String,
-        target: ObjectKey,
-    },
+    Created { policy: PolicyKey, rule: String, target: ObjectKey },
     /// A rule failed for a trigger.
-    Failed {
-        policy: PolicyKey,
-        rule: String,
-        trigger: ObjectKey,
-        error: String,
-    },
+    Failed { policy: PolicyKey, rule: String, trigger: ObjectKey, error: String },
 }
 
 /// Takes happenings from everybody.
@@ -54,17 +45,7 @@ pub struct Scribe {
 /// The two ends of the way that events take.
 pub fn events(api: Api, instance: String) -> (Herald, Scribe) {
     let (sender, receiver) = channel(WAITING);
-    (
-        Herald {
-            sender,
-            dropped: Arc::default(),
-        },
-        Scribe {
-            api,
-            instance,
-            receiver,
-        },
-    )
+    (Herald { sender, dropped: Arc::default() }, Scribe { api, instance, receiver })
 }
 
 impl Herald {
@@ -119,10 +100,7 @@ fn describe(happening: &Happening, instance: &str, now: Timestamp) -> Vec<Value>
     };
     match happening {
         Happening::Created { policy, rule, target } => {
-            let note = format!(
-                "created {} {} because of policy {policy}/{rule}",
-                target.gvk.kind, target.name
-            );
+            let note = format!("created {} {} because of policy {policy}/{rule}", target.gvk.kind, target.name);
             vec![
                 event(target, None, ["Normal", "PolicyApplied", "None"], note),
                 event(
@@ -133,34 +111,16 @@ fn describe(happening: &Happening, instance: &str, now: Timestamp) -> Vec<Value>
                 ),
             ]
         }
-        Happening::Failed {
-            policy,
-            rule,
-            trigger,
-            error,
-        } => {
+        Happening::Failed { policy, rule, trigger, error } => {
             let note = format!("policy {}/{rule} error: {error}", policy.name);
-            vec![event(
-                &key(policy),
-                Some(trigger),
-                ["Warning", "PolicyError", "None"],
-                note,
-            )]
+            vec![event(&key(policy), Some(trigger), ["Warning", "PolicyError", "None"], note)]
         }
     }
 }
 
 fn key(policy: &PolicyKey) -> ObjectKey {
-    let kind = if policy.namespace.is_some() {
-        "Policy"
-    } else {
-        "ClusterPolicy"
-    };
-    ObjectKey {
-        gvk: Gvk::new("kyverno.io/v1", kind),
-        namespace: policy.namespace.clone(),
-        name: policy.name.clone(),
-    }
+    let kind = if policy.namespace.is_some() { "Policy" } else { "ClusterPolicy" };
+    ObjectKey { gvk: Gvk::new("kyverno.io/v1", kind), namespace: policy.namespace.clone(), name: policy.name.clone() }
 }
 
 fn reference(key: &ObjectKey) -> Value {
@@ -178,16 +138,9 @@ mod tests {
     #[test]
     fn failures_are_told_about_the_policy() {
         let happening = Happening::Failed {
-            policy: PolicyKey {
-                namespace: None,
-                name: "p".into(),
-            },
+            policy: PolicyKey { namespace: None, name: "p".into() },
             rule: "r".into(),
-            trigger: ObjectKey {
-                gvk: Gvk::new("v1", "Namespace"),
-                namespace: None,
-                name: "a".into(),
-            },
+            trigger: ObjectKey { gvk: Gvk::new("v1", "Namespace"), namespace: None, name: "a".into() },
             error: "x".repeat(2000),
         };
         let events = describe(&happening, "here", Timestamp::UNIX_EPOCH);
@@ -204,34 +157,11 @@ mod tests {
 
     #[test]
     fn creations_are_told_twice() {
-        let target = ObjectKey {
-            gvk: Gvk::new("v1", "Secret"),
-            namespace: Some("a".into()),
-            name: "s".into(),
-        };
-        let policy = PolicyKey {
-            namespace: Some("a".into()),
-            name: "p".into(),
-        };
-        let events = describe(
-            &Happening::Created {
-                policy,
-                rule: "r".into(),
-                target,
-            },
-            "here",
-            Timestamp::UNIX_EPOCH,
-        );
-        let reasons: Vec<_> = events
-            .iter()
-            .map(|event| (event["regarding"]["kind"].clone(), event["action"].clone()))
-            .collect();
-        assert_eq!(
-            reasons,
-            [
-                (json!("Secret"), json!("None")),
-                (json!("Policy"), json!("Resource Generated"))
-            ]
-        );
+        let target = ObjectKey { gvk: Gvk::new("v1", "Secret"), namespace: Some("a".into()), name: "s".into() };
+        let policy = PolicyKey { namespace: Some("a".into()), name: "p".into() };
+        let events = describe(&Happening::Created { policy, rule: "r".into(), target }, "here", Timestamp::UNIX_EPOCH);
+        let reasons: Vec<_> =
+            events.iter().map(|event| (event["regarding"]["kind"].clone(), event["action"].clone())).collect();
+        assert_eq!(reasons, [(json!("Secret"), json!("None")), (json!("Policy"), json!("Resource Generated"))]);
     }
 }

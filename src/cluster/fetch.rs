@@ -30,22 +30,16 @@ impl Reader {
             Fetch::Object(object) => {
                 let key = object.key();
                 match self.discovery.find(&key.gvk).await {
-                    Ok(kind) => self
-                        .api
-                        .get(&kind, key.namespace.as_deref(), &key.name)
-                        .await
-                        .map(|object| kind.named(object)),
+                    Ok(kind) => {
+                        self.api.get(&kind, key.namespace.as_deref(), &key.name).await.map(|object| kind.named(object))
+                    }
                     Err(error) => Err(error),
                 }
             }
             Fetch::List(list) => match self.discovery.find(list.gvk()).await {
                 Ok(kind) => {
                     let namespace = list.namespace().map(str::to_owned);
-                    let selection = Selection {
-                        namespace,
-                        labels: list.selector().to_owned(),
-                        metadata_only: false,
-                    };
+                    let selection = Selection { namespace, labels: list.selector().to_owned(), metadata_only: false };
                     self.api.list_all(&kind, &selection).await.map(Value::Array)
                 }
                 Err(error) => Err(error),

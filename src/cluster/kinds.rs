@@ -72,11 +72,7 @@ impl ApiKind {
 
     fn refuse(&self, name: &str, reason: &str) -> ClusterError {
         let resource = format!("{} `{name}`", self.plural_name());
-        ClusterError::Rejected {
-            verb: "address",
-            resource,
-            reason: reason.to_owned(),
-        }
+        ClusterError::Rejected { verb: "address", resource, reason: reason.to_owned() }
     }
 
     /// `deployments.apps`, as it is written in rules of roles.
@@ -90,11 +86,7 @@ impl ApiKind {
     /// `deployments.apps a/web`
     pub fn name(&self, namespace: Option<&str>, name: &str) -> String {
         let separator = if namespace.is_some() { "/" } else { "" };
-        format!(
-            "{} {}{separator}{name}",
-            self.plural_name(),
-            namespace.unwrap_or_default()
-        )
+        format!("{} {}{separator}{name}", self.plural_name(), namespace.unwrap_or_default())
     }
 
     /// Items of lists do not say what they are.
@@ -118,10 +110,7 @@ impl Kinds {
     /// Reads documents of aggregated discovery (`/api` and `/apis`).
     pub fn read(documents: &[Value]) -> Self {
         let mut kinds = Self::default();
-        let groups = documents
-            .iter()
-            .filter_map(|document| document["items"].as_array())
-            .flatten();
+        let groups = documents.iter().filter_map(|document| document["items"].as_array()).flatten();
         for group in groups {
             let name = text_at(group, &["metadata", "name"]);
             for version in group["versions"].as_array().into_iter().flatten() {
@@ -144,32 +133,18 @@ impl Kinds {
     }
 
     pub fn by_plural(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ApiKind>> {
-        self.all
-            .iter()
-            .find(|kind| kind.plural == plural && kind.gvk.group == group && kind.gvk.version == version)
+        self.all.iter().find(|kind| kind.plural == plural && kind.gvk.group == group && kind.gvk.version == version)
     }
 
     /// The kinds of a selector that can be watched; of several versions of a kind the first that the API server names.
     pub fn select(&self, selector: &KindSelector) -> Vec<Arc<ApiKind>> {
         let mut taken = BTreeSet::new();
         let fits = |kind: &&Arc<ApiKind>| {
-            let Gvk {
-                group,
-                version,
-                kind: name,
-            } = &kind.gvk;
-            selector.matches(&Resource {
-                group,
-                version,
-                kind: name,
-                subresource: "",
-            }) && kind.verbs.contains("list")
+            let Gvk { group, version, kind: name } = &kind.gvk;
+            selector.matches(&Resource { group, version, kind: name, subresource: "" }) && kind.verbs.contains("list")
         };
         let fitting = self.all.iter().filter(fits);
-        fitting
-            .filter(|kind| taken.insert((&kind.gvk.group, &kind.gvk.kind)))
-            .cloned()
-            .collect()
+        fitting.filter(|kind| taken.insert((&kind.gvk.group, &kind.gvk.kind))).cloned().collect()
     }
 
     /// Where objects of a kind live, whichever version is asked about. Of well-known kinds that is known even while the
@@ -187,57 +162,31 @@ impl Kinds {
     /// The same as a value of the engine, with one entry for each subresource.
     pub fn catalog(&self) -> Catalog {
         Catalog::new(self.all.iter().flat_map(|kind| {
-            let ApiKind {
-                gvk,
-                plural,
-                scope,
-                subresources,
-                ..
-            } = &**kind;
-            std::iter::once("")
-                .chain(subresources.iter().map(String::as_str))
-                .map(move |subresource| ApiResource {
-                    group: gvk.group.clone(),
-                    version: gvk.version.clone(),
-                    kind: gvk.kind.clone(),
-                    plural: plural.clone(),
-                    subresource: subresource.to_owned(),
-                    scope: *scope,
-                })
+            let ApiKind { gvk, plural, scope, subresources, .. } = &**kind;
+            std::iter::once("").chain(subresources.iter().map(String::as_str)).map(move |subresource| ApiResource {
+                group: gvk.group.clone(),
+                version: gvk.version.clone(),
+                kind: gvk.kind.clone(),
+                plural: plural.clone(),
+                subresource: subresource.to_owned(),
+                scope: *scope,
+            })
         }))
     }
 }
 
 fn read(group: &str, version: &str, resource: &Value) -> Option<ApiKind> {
     let texts = |value: &Value| -> BTreeSet<String> {
-        value
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect()
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let subresources = resource["subresources"].as_array().into_iter().flatten();
     let kind = text_at(resource, &["responseKind", "kind"]);
     Some(ApiKind {
-        gvk: Gvk {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.to_owned(),
-        },
-        plural: Some(text_at(resource, &["resource"]))
-            .filter(|name| !name.is_empty() && !kind.is_empty())?
-            .to_owned(),
-        scope: if text_at(resource, &["scope"]) == "Cluster" {
-            Scope::Cluster
-        } else {
-            Scope::Namespaced
-        },
+        gvk: Gvk { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() },
+        plural: Some(text_at(resource, &["resource"])).filter(|name| !name.is_empty() && !kind.is_empty())?.to_owned(),
+        scope: if text_at(resource, &["scope"]) == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
         verbs: texts(&resource["verbs"]),
-        subresources: subresources
-            .map(|each| text_at(each, &["subresource"]).to_owned())
-            .collect(),
+        subresources: subresources.map(|each| text_at(each, &["subresource"]).to_owned()).collect(),
     })
 }
 
@@ -253,13 +202,7 @@ mod tests {
                    "subresources": [{"subresource": "status"}]})
         };
         let version = |name: &str, resources: Vec<Value>| json!({"version": name, "resources": resources});
-        let autoscaler = || {
-            vec![resource(
-                "horizontalpodautoscalers",
-                "HorizontalPodAutoscaler",
-                "Namespaced",
-            )]
-        };
+        let autoscaler = || vec![resource("horizontalpodautoscalers", "HorizontalPodAutoscaler", "Namespaced")];
         Kinds::read(&[
             json!({"items": [{"metadata": {"name": ""}, "versions": [version("v1", vec![
                 resource("namespaces", "Namespace", "Cluster"), resource("pods", "Pod", "Namespaced"),
@@ -274,20 +217,10 @@ mod tests {
     fn the_preferred_version_comes_first() {
         let select = |text: &str| {
             let selector = KindSelector::parse(text).expect("a selector");
-            kinds()
-                .select(&selector)
-                .iter()
-                .map(|kind| kind.gvk.to_string())
-                .collect::<Vec<_>>()
+            kinds().select(&selector).iter().map(|kind| kind.gvk.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(
-            select("HorizontalPodAutoscaler"),
-            ["autoscaling/v2 HorizontalPodAutoscaler"]
-        );
-        assert_eq!(
-            select("autoscaling/v1/HorizontalPodAutoscaler"),
-            ["autoscaling/v1 HorizontalPodAutoscaler"]
-        );
+        assert_eq!(select("HorizontalPodAutoscaler"), ["autoscaling/v2 HorizontalPodAutoscaler"]);
+        assert_eq!(select("autoscaling/v1/HorizontalPodAutoscaler"), ["autoscaling/v1 HorizontalPodAutoscaler"]);
         assert_eq!(select("P*"), ["v1 Pod"]);
         assert_eq!(select("Unknown"), [""; 0]);
     }
@@ -296,18 +229,11 @@ mod tests {
     fn paths_lead_nowhere_else() {
         let kinds = kinds();
         let pod = kinds.find(&Gvk::new("v1", "Pod")).expect("known");
-        assert_eq!(
-            pod.path(Some("a"), Some("b")).expect("a path"),
-            "/api/v1/namespaces/a/pods/b"
-        );
+        assert_eq!(pod.path(Some("a"), Some("b")).expect("a path"), "/api/v1/namespaces/a/pods/b");
         assert_eq!(pod.path(None, None).expect("a path"), "/api/v1/pods");
-        for (namespace, name) in [
-            (None, "b"),
-            (Some("a"), ".."),
-            (Some("a/../b"), "c"),
-            (Some("a"), "b?c"),
-            (Some("a"), ""),
-        ] {
+        for (namespace, name) in
+            [(None, "b"), (Some("a"), ".."), (Some("a/../b"), "c"), (Some("a"), "b?c"), (Some("a"), "")]
+        {
             assert!(pod.path(namespace, Some(name)).is_err(), "{namespace:?} {name}");
         }
         let namespace = kinds.find(&Gvk::new("v1", "Namespace")).expect("known");
@@ -317,10 +243,7 @@ mod tests {
 
     #[test]
     fn scope_is_known_across_versions() {
-        assert_eq!(
-            kinds().scope(&Gvk::new("autoscaling/v2beta2", "HorizontalPodAutoscaler")),
-            Some(Scope::Namespaced)
-        );
+        assert_eq!(kinds().scope(&Gvk::new("autoscaling/v2beta2", "HorizontalPodAutoscaler")), Some(Scope::Namespaced));
         assert_eq!(kinds().scope(&Gvk::new("v1", "Unknown")), None);
     }
 }

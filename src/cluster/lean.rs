@@ -117,6 +117,9 @@ mod tests {
             "kind": "SecretList", "metadata": {"resourceVersion": "7", "continue": "c"}, "items": [{"metadata": {"name": "a"}}],
         }))
         .expect("a list");
-        assert_eq!((list.metadata.resource_version.as_str(), list.metadata.next.as_str(), list.items.map(|items| items.len())), ("7", "c", Some(1)));
+        assert_eq!(
+            (list.metadata.resource_version.as_str(), list.metadata.next.as_str(), list.items.map(|items| items.len())),
+            ("7", "c", Some(1))
+        );
     }
 }

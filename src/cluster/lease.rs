@@ -65,22 +65,9 @@ impl Tenure {
 impl Lease {
     pub fn new(api: Api, namespace: String, name: String, identity: String) -> (Self, Tenure) {
         let (sender, changes) = watch::channel(false);
-        let tenure = Tenure {
-            began: Instant::now(),
-            until: Arc::default(),
-            changes,
-        };
+        let tenure = Tenure { began: Instant::now(), until: Arc::default(), changes };
         let kind = ApiKind::builtin("coordination.k8s.io/v1", "Lease");
-        let lease = Self {
-            api,
-            kind,
-            namespace,
-            name,
-            identity,
-            tenure: tenure.clone(),
-            sender,
-            seen: None,
-        };
+        let lease = Self { api, kind, namespace, name, identity, tenure: tenure.clone(), sender, seen: None };
         (lease, tenure)
     }
 
@@ -102,12 +89,7 @@ impl Lease {
                     self.set(self.tenure.until.load(Ordering::Acquire));
                 }
             }
-            sleep(if troubled || !self.tenure.is_held() {
-                LOOK
-            } else {
-                RENEW
-            })
-            .await;
+            sleep(if troubled || !self.tenure.is_held() { LOOK } else { RENEW }).await;
         }
     }
 
@@ -157,11 +139,7 @@ impl Lease {
         if !ours && !holder.is_empty() && !self.is_stale(&lease) {
             return Ok(false);
         }
-        let acquired = if ours {
-            text_at(&lease, &["spec", "acquireTime"]).to_owned()
-        } else {
-            now.clone()
-        };
+        let acquired = if ours { text_at(&lease, &["spec", "acquireTime"]).to_owned() } else { now.clone() };
         let transitions = lease["spec"]["leaseTransitions"].as_u64().unwrap_or_default() + u64::from(!ours);
         lease["spec"] = self.spec(&acquired, &now, transitions);
         match self.write(&lease).await {
@@ -175,10 +153,7 @@ impl Lease {
     }
 
     async fn write(&self, lease: &Value) -> Result<(), ClusterError> {
-        let written = self
-            .api
-            .replace(&self.kind, Some(&self.namespace), &self.name, lease, Rehearsal::No)
-            .await;
+        let written = self.api.replace(&self.kind, Some(&self.namespace), &self.name, lease, Rehearsal::No).await;
         written.map(drop)
     }
 
@@ -194,16 +169,9 @@ impl Lease {
 
     /// Whether the lease has not moved for as long as it lasts.
     fn is_stale(&mut self, lease: &Value) -> bool {
-        let mark = format!(
-            "{} {}",
-            text_at(lease, &["spec", "holderIdentity"]),
-            text_at(lease, &["spec", "renewTime"])
-        );
-        let lasts = Duration::from_secs(
-            lease["spec"]["leaseDurationSeconds"]
-                .as_u64()
-                .unwrap_or(DURATION.as_secs()),
-        );
+        let mark =
+            format!("{} {}", text_at(lease, &["spec", "holderIdentity"]), text_at(lease, &["spec", "renewTime"]));
+        let lasts = Duration::from_secs(lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(DURATION.as_secs()));
         match &self.seen {
             Some((seen, since)) if *seen == mark => since.elapsed() >= lasts,
             _ => {

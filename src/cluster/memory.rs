@@ -20,22 +20,14 @@ pub struct Memory {
 impl Memory {
     pub fn new(api: Api, namespace: String, name: String) -> Self {
         let kind = ApiKind::builtin("v1", "ConfigMap");
-        Self {
-            api,
-            kind,
-            namespace,
-            name,
-        }
+        Self { api, kind, namespace, name }
     }
 
     /// What was remembered; nothing if there never was anything.
     pub async fn recall(&self) -> Result<Option<Progress>, ClusterError> {
         let found = self.api.find(&self.kind, Some(&self.namespace), &self.name).await?;
         Ok(found.map(|map| {
-            let text = map
-                .pointer(&format!("/data/{KEY}"))
-                .and_then(Value::as_str)
-                .unwrap_or("null");
+            let text = map.pointer(&format!("/data/{KEY}")).and_then(Value::as_str).unwrap_or("null");
             Progress::from_json(&serde_json::from_str(text).unwrap_or_default())
         }))
     }
@@ -47,16 +39,10 @@ impl Memory {
             "metadata": {"name": self.name, "namespace": self.namespace},
             "data": {KEY: progress.to_json().to_string()},
         });
-        match self
-            .api
-            .merge(&self.kind, Some(&self.namespace), &self.name, "", &body)
-            .await
-        {
-            Err(ClusterError::Missing { .. }) => self
-                .api
-                .create(&self.kind, Some(&self.namespace), &body)
-                .await
-                .map(drop),
+        match self.api.merge(&self.kind, Some(&self.namespace), &self.name, "", &body).await {
+            Err(ClusterError::Missing { .. }) => {
+                self.api.create(&self.kind, Some(&self.namespace), &body).await.map(drop)
+            }
             other => other.map(drop),
         }
     }

@@ -98,28 +98,20 @@ impl Registrar {
     }
 
     async fn try_put(&self, hooks: &[Hook], way: Way) -> Result<(), ClusterError> {
-        let Names {
-            installed,
-            configuration,
-            ..
-        } = &self.names;
+        let Names { installed, configuration, .. } = &self.names;
         let found = self.api.find(&self.kind, None, configuration).await?;
         if hooks.is_empty() && (found.is_none() || way == Way::Extend) {
             return Ok(());
         }
-        let owner = self
-            .api
-            .get(&self.kind, None, installed)
-            .await
-            .map_err(|error| match error {
-                // Told apart from a configuration that is only just being deleted: trying again does not help.
-                ClusterError::Missing { resource } => ClusterError::Rejected {
-                    verb: "follow",
-                    resource,
-                    reason: "it does not exist; it is part of the install".to_owned(),
-                },
-                error => error,
-            })?;
+        let owner = self.api.get(&self.kind, None, installed).await.map_err(|error| match error {
+            // Told apart from a configuration that is only just being deleted: trying again does not help.
+            ClusterError::Missing { resource } => ClusterError::Rejected {
+                verb: "follow",
+                resource,
+                reason: "it does not exist; it is part of the install".to_owned(),
+            },
+            error => error,
+        })?;
         let wanted: Vec<Value> = hooks.iter().map(|hook| self.render(hook, &owner)).collect();
         let Some(found) = found else {
             let body = self.whole(&owner, wanted);
@@ -127,11 +119,7 @@ impl Registrar {
             info!(name = configuration, "Webhook configuration created");
             return Ok(());
         };
-        let present = found
-            .get("webhooks")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let present = found.get("webhooks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let next = match way {
             Way::Replace => replace(present, wanted),
             Way::Extend => extend(present, wanted),
@@ -139,9 +127,7 @@ impl Registrar {
         if let Some(next) = next {
             let mut body = self.whole(&owner, next);
             body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
-            self.api
-                .replace(&self.kind, None, configuration, &body, Rehearsal::No)
-                .await?;
+            self.api.replace(&self.kind, None, configuration, &body, Rehearsal::No).await?;
             info!(name = configuration, "Webhook configuration changed");
         }
         Ok(())
@@ -165,13 +151,7 @@ impl Registrar {
     }
 
     fn render(&self, hook: &Hook, owner: &Value) -> Value {
-        let Hook {
-            purpose,
-            policy,
-            rules,
-            match_conditions,
-            timeout_seconds,
-        } = hook;
+        let Hook { purpose, policy, rules, match_conditions, timeout_seconds } = hook;
         let word = match purpose {
             Purpose::Intake => "intake",
             Purpose::Preview => "preview",
@@ -187,10 +167,7 @@ impl Registrar {
                 (name, path)
             }
         };
-        let mut client = owner
-            .pointer("/webhooks/0/clientConfig")
-            .cloned()
-            .unwrap_or_else(|| json!({}));
+        let mut client = owner.pointer("/webhooks/0/clientConfig").cloned().unwrap_or_else(|| json!({}));
         match client.get_mut("service") {
             Some(service) => service["path"] = path.into(),
             None => client["url"] = redirect(text_at(&client, &["url"]), &path).into(),
@@ -217,13 +194,7 @@ impl Registrar {
 }
 
 fn render_rule(rule: &HookRule) -> Value {
-    let HookRule {
-        group,
-        version,
-        scope,
-        operations,
-        resources,
-    } = rule;
+    let HookRule { group, version, scope, operations, resources } = rule;
     let scope = match scope {
         HookScope::Namespaced => "Namespaced",
         HookScope::All => "*",
@@ -235,10 +206,7 @@ fn render_rule(rule: &HookRule) -> Value {
 }
 
 fn render_conditions(conditions: &[(String, String)]) -> Value {
-    conditions
-        .iter()
-        .map(|(name, expression)| json!({"name": name, "expression": expression}))
-        .collect()
+    conditions.iter().map(|(name, expression)| json!({"name": name, "expression": expression})).collect()
 }
 
 /// An address with another path.
@@ -250,19 +218,13 @@ fn redirect(url: &str, path: &str) -> String {
 
 /// The part of a refusal that is about the conditions.
 fn plain(reason: &str) -> String {
-    reason
-        .split_once("matchConditions")
-        .map_or(reason, |(_, rest)| rest)
-        .to_owned()
+    reason.split_once("matchConditions").map_or(reason, |(_, rest)| rest).to_owned()
 }
 
 /// The wanted entries, unless they are there already.
 fn replace(present: &[Value], wanted: Vec<Value>) -> Option<Vec<Value>> {
-    let same = present.len() == wanted.len()
-        && present
-            .iter()
-            .zip(&wanted)
-            .all(|(present, wanted)| says(present, wanted));
+    let same =
+        present.len() == wanted.len() && present.iter().zip(&wanted).all(|(present, wanted)| says(present, wanted));
     (!same).then_some(wanted)
 }
 
@@ -293,9 +255,7 @@ fn extend(present: &[Value], wanted: Vec<Value>) -> Option<Vec<Value>> {
 
 /// Whether an entry says all that another says; the API server adds nothing but defaults.
 fn says(present: &Value, wanted: &Value) -> bool {
-    wanted
-        .as_object()
-        .is_some_and(|wanted| wanted.iter().all(|(field, value)| present.get(field) == Some(value)))
+    wanted.as_object().is_some_and(|wanted| wanted.iter().all(|(field, value)| present.get(field) == Some(value)))
         && present.get("matchConditions").is_some() == wanted.get("matchConditions").is_some()
 }
 
@@ -307,10 +267,7 @@ fn covers(present: &Value, wanted: &Value) -> bool {
         list(wanted).iter().all(|value| present.contains(value))
     };
     let scope = present["scope"] == wanted["scope"] || present["scope"] == "*";
-    scope
-        && ["apiGroups", "apiVersions", "resources", "operations"]
-            .into_iter()
-            .all(all)
+    scope && ["apiGroups", "apiVersions", "resources", "operations"].into_iter().all(all)
 }
 
 #[cfg(test)]
@@ -348,10 +305,7 @@ mod tests {
 
     #[test]
     fn addresses_keep_their_host() {
-        assert_eq!(
-            redirect("https://localhost:9443/validate", "/x"),
-            "https://localhost:9443/x"
-        );
+        assert_eq!(redirect("https://localhost:9443/validate", "/x"), "https://localhost:9443/x");
         assert_eq!(redirect("https://localhost:9443", "/x"), "https://localhost:9443/x");
     }
 }

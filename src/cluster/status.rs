@@ -32,14 +32,8 @@ pub fn policy_status(policy: &Value, readiness: &Readiness, now: Timestamp) -> O
     };
     let since = if since.is_empty() { format!("{now:.0}") } else { since };
     let count = |kind: &str| {
-        let rules = policy
-            .pointer("/spec/rules")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        rules
-            .filter(|rule| rule.get(kind).is_some_and(|part| !part.is_null()))
-            .count()
+        let rules = policy.pointer("/spec/rules").and_then(Value::as_array).into_iter().flatten();
+        rules.filter(|rule| rule.get(kind).is_some_and(|part| !part.is_null())).count()
     };
     let wanted = json!({
         "conditions": [{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": since}],
@@ -52,9 +46,7 @@ pub fn policy_status(policy: &Value, readiness: &Readiness, now: Timestamp) -> O
         "autogen": {},
         "validatingadmissionpolicy": {"generated": false, "message": ""},
     });
-    let same = wanted
-        .as_object()
-        .is_some_and(|wanted| wanted.iter().all(|(name, value)| old.get(name) == Some(value)));
+    let same = wanted.as_object().is_some_and(|wanted| wanted.iter().all(|(name, value)| old.get(name) == Some(value)));
     (!same).then_some(wanted)
 }
 
@@ -66,9 +58,7 @@ pub async fn write(
     name: &str,
     status: Value,
 ) -> Result<(), ClusterError> {
-    api.merge(kind, namespace, name, "status", &json!({"status": status}))
-        .await
-        .map(drop)
+    api.merge(kind, namespace, name, "status", &json!({"status": status})).await.map(drop)
 }
 
 /// The status of a stored request.
@@ -85,10 +75,7 @@ mod tests {
         let mut policy = json!({"spec": {"rules": [{"generate": {}}, {"validate": {}}, {"generate": {}}]}});
         let now = Timestamp::UNIX_EPOCH;
         let status = policy_status(&policy, &Readiness::Ready, now).expect("it has none");
-        assert_eq!(
-            status["rulecount"],
-            json!({"validate": 1, "generate": 2, "mutate": 0, "verifyimages": 0})
-        );
+        assert_eq!(status["rulecount"], json!({"validate": 1, "generate": 2, "mutate": 0, "verifyimages": 0}));
         let condition = json!([{"type": "Ready", "status": "True", "reason": "Succeeded", "message": "Ready",
                                 "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
         assert_eq!(status["conditions"], condition);

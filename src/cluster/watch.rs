@@ -69,11 +69,7 @@ pub async fn follow(api: Api, kind: Arc<ApiKind>, selection: Selection, events: 
                     told_poll = true;
                     let resource = kind.plural_name();
                     let reason = "listing every two seconds instead".to_owned();
-                    let trouble = ClusterError::Refused {
-                        verb: "watch",
-                        resource,
-                        reason,
-                    };
+                    let trouble = ClusterError::Refused { verb: "watch", resource, reason };
                     if events.send(Event::Trouble(trouble)).await.is_err() {
                         return;
                     }
@@ -143,9 +139,7 @@ async fn list(
             }
         }
         if next.is_empty() {
-            let synced = Event::Synced {
-                version: version.parse().unwrap_or_default(),
-            };
+            let synced = Event::Synced { version: version.parse().unwrap_or_default() };
             return Ok(events.send(synced).await.map(|()| version).map_err(|_| Unwanted));
         }
         from = next;

@@ -23,10 +23,7 @@ impl Decimal {
             (a, b) if a != b => a.cmp(&b),
             (0, _) => Ordering::Equal,
             (sign, _) => {
-                let magnitude = self
-                    .exponent
-                    .cmp(&other.exponent)
-                    .then_with(|| self.digits.cmp(&other.digits));
+                let magnitude = self.exponent.cmp(&other.exponent).then_with(|| self.digits.cmp(&other.digits));
                 if sign < 0 { magnitude.reverse() } else { magnitude }
             }
         }
@@ -47,18 +44,10 @@ impl Decimal {
     fn new(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Self {
         let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
         let leading = digits.iter().take_while(|digit| **digit == b'0').count();
-        let trailing = digits[leading..]
-            .iter()
-            .rev()
-            .take_while(|digit| **digit == b'0')
-            .count();
+        let trailing = digits[leading..].iter().rev().take_while(|digit| **digit == b'0').count();
         let significant = digits[leading..digits.len() - trailing].to_vec();
         let exponent = exponent + whole.len() as i64 - leading as i64;
-        Self {
-            negative,
-            digits: significant,
-            exponent,
-        }
+        Self { negative, digits: significant, exponent }
     }
 }
 
@@ -124,23 +113,9 @@ mod tests {
 
     #[test]
     fn only_decimals_are_numbers() {
-        for text in [
-            "",
-            ".",
-            "+",
-            "-",
-            "1_000",
-            "0x10",
-            "NaN",
-            "Inf",
-            "1e",
-            "1e5.5",
-            "e5",
-            "1 ",
-            "1,5",
-            "1e99999999999",
-            "½",
-        ] {
+        for text in
+            ["", ".", "+", "-", "1_000", "0x10", "NaN", "Inf", "1e", "1e5.5", "e5", "1 ", "1,5", "1e99999999999", "½"]
+        {
             assert_eq!(text.parse::<Decimal>(), Err(()), "{text}");
         }
     }

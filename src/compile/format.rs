@@ -6,8 +6,7 @@ use crate::core::expr::go_regex;
 
 /// Resource names: digits, lower-case letters, `.`, `-` and `_`; the empty name passes.
 pub(super) fn is_resource_name(name: &str) -> bool {
-    name.bytes()
-        .all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() || matches!(c, b'.' | b'-' | b'_'))
+    name.bytes().all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() || matches!(c, b'.' | b'-' | b'_'))
 }
 
 /// An absolute path of a Unix or Windows file system.
@@ -79,10 +78,7 @@ pub(super) fn is_spiffe_id(text: &str) -> bool {
 pub(super) fn is_host_and_port(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(rest) => rest.split_once(']').is_some_and(|(host, port)| {
-            !host.contains('[')
-                && port
-                    .strip_prefix(':')
-                    .is_some_and(|port| !port.contains([':', '[', ']']))
+            !host.contains('[') && port.strip_prefix(':').is_some_and(|port| !port.contains([':', '[', ']']))
         }),
         None => text
             .split_once(':')
@@ -149,19 +145,13 @@ fn is_url_host(host: &str) -> bool {
         let ends = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         ends(label.chars().next())
             && ends(label.chars().next_back())
-            && label
-                .chars()
-                .all(|c| c.is_alphanumeric() || c == '-' || (c == '_' && !is_last))
+            && label.chars().all(|c| c.is_alphanumeric() || c == '-' || (c == '_' && !is_last))
     })
 }
 
 /// A status code that has a registered meaning.
 pub(super) fn is_http_status(text: &str) -> bool {
-    let code = if text.bytes().all(|c| c.is_ascii_digit()) {
-        text.parse::<u16>().ok()
-    } else {
-        None
-    };
+    let code = if text.bytes().all(|c| c.is_ascii_digit()) { text.parse::<u16>().ok() } else { None };
     code.is_some_and(|code| {
         matches!(code, 100..=103 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=418 | 421..=426 | 428 | 429 | 431 | 451
             | 500..=508 | 510 | 511)
@@ -189,62 +179,38 @@ mod tests {
 
     #[test]
     fn names() {
-        check(
-            is_resource_name,
-            &["", "a", "web_1.ns-2"],
-            &["Web", "a b", "*", "a/b", "é"],
-        );
+        check(is_resource_name, &["", "a", "web_1.ns-2"], &["Web", "a b", "*", "a/b", "é"]);
         check(
             is_dns_subdomain,
             &["a", "1.2", "sni.extsvc.default.zone-1.aws-aurora.8443"],
             &["", "A", "a_b", "-a", "a-", "a..b"],
         );
         check(is_dns_subdomain, &[&"a".repeat(100)], &["*.a"]);
-        check(
-            is_domain,
-            &["a", "_x.example.com", "a.b.", "a_"],
-            &["", "1.2.3.4", "a..b", "-a", "hello@world", "*.a"],
-        );
+        check(is_domain, &["a", "_x.example.com", "a.b.", "a_"], &["", "1.2.3.4", "a..b", "-a", "hello@world", "*.a"]);
         check(is_domain, &[&"a".repeat(63)], &[&"a".repeat(64)]);
     }
 
     #[test]
     fn file_paths() {
-        check(
-            is_file_path,
-            &["/", "//x", "/tmp/a.log", "C:\\x"],
-            &["", "tmp/a", "#not_valid", "C:/x", "/a\0b"],
-        );
+        check(is_file_path, &["/", "//x", "/tmp/a.log", "C:\\x"], &["", "tmp/a", "#not_valid", "C:/x", "/a\0b"]);
     }
 
     #[test]
     fn addresses() {
-        check(
-            is_ip,
-            &["1.2.3.4", "::1", "2001:db8::1"],
-            &["", "1.2.3", "01.2.3.4", "example.com", "1.2.3.4/8"],
-        );
+        check(is_ip, &["1.2.3.4", "::1", "2001:db8::1"], &["", "1.2.3", "01.2.3.4", "example.com", "1.2.3.4/8"]);
         check(
             is_cidr,
             &["1.2.3.4/24", "::/0", "10.0.0.0/32"],
             &["1.2.3.4", "1.2.3.4/33", "1.2.3.4/+1", "x/8", "::/129", "1.2.3.4/"],
         );
-        check(
-            is_host_and_port,
-            &[":1", "a:", "[::1]:1", "a:1"],
-            &["a", "a:b:c", "[::1]", "::1", "[a]b:1", ""],
-        );
+        check(is_host_and_port, &[":1", "a:", "[::1]:1", "a:1"], &["a", "a:b:c", "[::1]", "::1", "[a]b:1", ""]);
     }
 
     #[test]
     fn spiffe_ids() {
         check(
             is_spiffe_id,
-            &[
-                "spiffe://trust.domain",
-                "spiffe://default/ns/a/sa/B_1.x",
-                "spiffe://a-b_c/x",
-            ],
+            &["spiffe://trust.domain", "spiffe://default/ns/a/sa/B_1.x", "spiffe://a-b_c/x"],
             &[
                 "",
                 "x",
@@ -291,11 +257,7 @@ mod tests {
 
     #[test]
     fn attribute_keys() {
-        check(
-            is_attribute_key,
-            &["a", "service.version", "a_1"],
-            &["", "1a", "A", "a.", "a b", "otel.x", "%a"],
-        );
+        check(is_attribute_key, &["a", "service.version", "a_1"], &["", "1a", "A", "a.", "a b", "otel.x", "%a"]);
     }
 
     #[test]

@@ -40,10 +40,8 @@ pub use rights::{Need, Part, Rights, rights};
 
 /// Whether a document is one of the policies that are read here.
 pub fn serves(document: &Value) -> bool {
-    matches!(
-        text_at(document, &["apiVersion"]),
-        "kyverno.io/v1" | "kyverno.io/v2beta1"
-    ) && matches!(text_at(document, &["kind"]), "ClusterPolicy" | "Policy")
+    matches!(text_at(document, &["apiVersion"]), "kyverno.io/v1" | "kyverno.io/v2beta1")
+        && matches!(text_at(document, &["kind"]), "ClusterPolicy" | "Policy")
 }
 
 /// Compiles a policy, knowing the built-in kinds. Without errors the policy is there; with them it is not, and nothing of it

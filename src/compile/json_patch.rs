@@ -11,11 +11,7 @@ const OPERATIONS: &[&str] = &["add", "remove", "replace", "move", "copy"];
 
 /// Reads the list; entries with findings are left out of the result.
 pub(super) fn read(patches: &Node<'_>, findings: &mut Findings) -> Vec<JsonPatch> {
-    patches
-        .list(findings)
-        .iter()
-        .filter_map(|patch| read_one(patch, findings))
-        .collect()
+    patches.list(findings).iter().filter_map(|patch| read_one(patch, findings)).collect()
 }
 
 fn read_one(patch: &Node<'_>, findings: &mut Findings) -> Option<JsonPatch> {
@@ -23,12 +19,8 @@ fn read_one(patch: &Node<'_>, findings: &mut Findings) -> Option<JsonPatch> {
     // `value: null` is a value here, unlike everywhere else.
     let value = patch.value().and_then(|patch| patch.get("value")).cloned();
     let patch = patch.object(findings);
-    let (op_field, path_field, from_field, value_field) = (
-        patch.get("op"),
-        patch.get("path"),
-        patch.get("from"),
-        patch.get("value"),
-    );
+    let (op_field, path_field, from_field, value_field) =
+        (patch.get("op"), patch.get("path"), patch.get("from"), patch.get("value"));
     let op = op_field.text(findings).unwrap_or_default();
     let path = path_field.text(findings);
     let from = from_field.text(findings).filter(|from| !from.is_empty());
@@ -40,17 +32,9 @@ fn read_one(patch: &Node<'_>, findings: &mut Findings) -> Option<JsonPatch> {
         return None;
     }
     match &path {
-        None => findings.refuse(
-            &path_field.path,
-            Reason::Required,
-            "required: a JSON pointer such as /connectTimeout",
-        ),
+        None => findings.refuse(&path_field.path, Reason::Required, "required: a JSON pointer such as /connectTimeout"),
         Some(path) if op == "remove" && matches!(path.as_ref(), "" | "/") => {
-            findings.refuse(
-                &path_field.path,
-                Reason::Context,
-                "the whole document cannot be removed",
-            );
+            findings.refuse(&path_field.path, Reason::Context, "the whole document cannot be removed");
         }
         Some(_) => {}
     }

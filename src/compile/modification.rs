@@ -49,36 +49,12 @@ enum Kind {
 }
 
 const TARGETS: &[Target] = &[
-    Target {
-        key: "cluster",
-        kind: Kind::Resource(ResourceKind::Cluster),
-        message: MessageType::Cluster,
-    },
-    Target {
-        key: "listener",
-        kind: Kind::Resource(ResourceKind::Listener),
-        message: MessageType::Listener,
-    },
-    Target {
-        key: "route",
-        kind: Kind::Resource(ResourceKind::Route),
-        message: MessageType::RouteConfiguration,
-    },
-    Target {
-        key: "virtualHost",
-        kind: Kind::Resource(ResourceKind::VirtualHost),
-        message: MessageType::VirtualHost,
-    },
-    Target {
-        key: "httpFilter",
-        kind: Kind::Filter(FilterKind::Http),
-        message: MessageType::HttpFilter,
-    },
-    Target {
-        key: "networkFilter",
-        kind: Kind::Filter(FilterKind::Network),
-        message: MessageType::NetworkFilter,
-    },
+    Target { key: "cluster", kind: Kind::Resource(ResourceKind::Cluster), message: MessageType::Cluster },
+    Target { key: "listener", kind: Kind::Resource(ResourceKind::Listener), message: MessageType::Listener },
+    Target { key: "route", kind: Kind::Resource(ResourceKind::Route), message: MessageType::RouteConfiguration },
+    Target { key: "virtualHost", kind: Kind::Resource(ResourceKind::VirtualHost), message: MessageType::VirtualHost },
+    Target { key: "httpFilter", kind: Kind::Filter(FilterKind::Http), message: MessageType::HttpFilter },
+    Target { key: "networkFilter", kind: Kind::Filter(FilterKind::Network), message: MessageType::NetworkFilter },
 ];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -89,11 +65,8 @@ enum Operation {
     Patch,
 }
 
-const RESOURCE_OPERATIONS: &[(&str, Operation)] = &[
-    ("add", Operation::Add),
-    ("remove", Operation::Remove),
-    ("patch", Operation::Patch),
-];
+const RESOURCE_OPERATIONS: &[(&str, Operation)] =
+    &[("add", Operation::Add), ("remove", Operation::Remove), ("patch", Operation::Patch)];
 
 const FILTER_OPERATIONS: &[(&str, Operation)] = &[
     ("addFirst", Operation::Insert(Position::First)),
@@ -108,10 +81,7 @@ const FILTER_OPERATIONS: &[(&str, Operation)] = &[
 pub(super) fn read_list(list: &Node<'_>, dialect: Dialect, findings: &mut Findings) -> Vec<Modification> {
     let entries = list.list(findings);
     let spelling = Spelling::of(&entries);
-    entries
-        .iter()
-        .filter_map(|entry| read_entry(entry, dialect, spelling, findings))
-        .collect()
+    entries.iter().filter_map(|entry| read_entry(entry, dialect, spelling, findings)).collect()
 }
 
 /// An embedded Envoy document: YAML text, or an inline mapping. `None` if there is none, or none that can be read.
@@ -160,32 +130,19 @@ enum Spelling {
 impl Spelling {
     fn of(entries: &[Node<'_>]) -> Self {
         let has_alias = |entry: &Node<'_>| {
-            let targets = entry
-                .value()
-                .and_then(Value::as_object)
-                .into_iter()
-                .flat_map(|entry| entry.values());
+            let targets = entry.value().and_then(Value::as_object).into_iter().flat_map(|entry| entry.values());
             let criteria = targets.filter_map(|target| target.get("match"));
-            criteria
-                .into_iter()
-                .any(|criteria| criteria.get("side").is_some() || criteria.get("type").is_some())
+            criteria.into_iter().any(|criteria| criteria.get("side").is_some() || criteria.get("type").is_some())
         };
-        if entries.iter().any(has_alias) {
-            Self::SideAndType
-        } else {
-            Self::OriginAndName
-        }
+        if entries.iter().any(has_alias) { Self::SideAndType } else { Self::OriginAndName }
     }
 }
 
 fn read_entry(entry: &Node<'_>, dialect: Dialect, spelling: Spelling, findings: &mut Findings) -> Option<Modification> {
     let before = findings.errors.len();
     let object = entry.object(findings);
-    let given: Vec<(&Target, Node<'_>)> = TARGETS
-        .iter()
-        .map(|target| (target, object.get(target.key)))
-        .filter(|(_, field)| field.is_present())
-        .collect();
+    let given: Vec<(&Target, Node<'_>)> =
+        TARGETS.iter().map(|target| (target, object.get(target.key))).filter(|(_, field)| field.is_present()).collect();
     object.warn_of_unknown(findings);
     let [(target, field)] = given.as_slice() else {
         if findings.errors.len() == before {
@@ -194,23 +151,14 @@ fn read_entry(entry: &Node<'_>, dialect: Dialect, spelling: Spelling, findings: 
                 [] => format!("exactly one of {} is needed", known.join(", ")),
                 several => {
                     let keys: Vec<_> = several.iter().map(|(target, _)| target.key).collect();
-                    format!(
-                        "exactly one target in an entry, not {}; make an entry of each",
-                        keys.join(" and ")
-                    )
+                    format!("exactly one target in an entry, not {}; make an entry of each", keys.join(" and "))
                 }
             };
             findings.refuse(&entry.path, Reason::Xor, message);
         }
         return None;
     };
-    let modification = Reading {
-        target,
-        dialect,
-        spelling,
-        findings,
-    }
-    .read(field)?;
+    let modification = Reading { target, dialect, spelling, findings }.read(field)?;
     (findings.errors.len() == before).then_some(modification)
 }
 
@@ -225,12 +173,8 @@ struct Reading<'f> {
 impl Reading<'_> {
     fn read(mut self, field: &Node<'_>) -> Option<Modification> {
         let object = field.object(self.findings);
-        let (operation, criteria, value, patches) = (
-            object.get("operation"),
-            object.get("match"),
-            object.get("value"),
-            object.get("jsonPatches"),
-        );
+        let (operation, criteria, value, patches) =
+            (object.get("operation"), object.get("match"), object.get("value"), object.get("jsonPatches"));
         object.warn_of_unknown(self.findings);
 
         let operation = self.read_operation(&operation)?;
@@ -242,28 +186,18 @@ impl Reading<'_> {
                     Operation::Patch => self.read_patch(&object, &value, &patches).map(ResourceChange::Patch),
                     Operation::Add | Operation::Insert(_) => self.read_whole(&value, &patches).map(ResourceChange::Add),
                 };
-                Some(Modification::Resource {
-                    kind,
-                    criteria,
-                    change: change?,
-                })
+                Some(Modification::Resource { kind, criteria, change: change? })
             }
             Kind::Filter(kind) => {
                 let change = match operation {
                     Operation::Remove => self.read_removal(&value, &patches, FilterChange::Remove),
-                    Operation::Patch => self
-                        .read_filter_patch(&object, &value, &patches)
-                        .map(FilterChange::Patch),
-                    Operation::Insert(position) => self
-                        .read_whole(&value, &patches)
-                        .map(|filter| FilterChange::Insert(position, filter)),
+                    Operation::Patch => self.read_filter_patch(&object, &value, &patches).map(FilterChange::Patch),
+                    Operation::Insert(position) => {
+                        self.read_whole(&value, &patches).map(|filter| FilterChange::Insert(position, filter))
+                    }
                     Operation::Add => None,
                 };
-                Some(Modification::Filter {
-                    kind,
-                    criteria,
-                    change: change?,
-                })
+                Some(Modification::Filter { kind, criteria, change: change? })
             }
         }
     }
@@ -279,29 +213,12 @@ impl Reading<'_> {
     fn read_operation(&mut self, field: &Node<'_>) -> Option<Operation> {
         let given = field.text(self.findings).unwrap_or_default();
         let mut letters = given.chars();
-        let canonical: String = letters
-            .next()
-            .into_iter()
-            .flat_map(char::to_lowercase)
-            .chain(letters)
-            .collect();
+        let canonical: String = letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect();
         let operation = self.operations().iter().find(|(name, _)| *name == canonical);
         if operation.is_none() {
-            let known: Vec<_> = self
-                .operations()
-                .iter()
-                .map(|(name, _)| self.dialect.spell(name))
-                .collect();
-            let what = if given.is_empty() {
-                "missing".to_owned()
-            } else {
-                format!("unknown value `{given}`")
-            };
-            self.findings.refuse(
-                &field.path,
-                Reason::Enum,
-                format!("{what}; known: {}", known.join(", ")),
-            );
+            let known: Vec<_> = self.operations().iter().map(|(name, _)| self.dialect.spell(name)).collect();
+            let what = if given.is_empty() { "missing".to_owned() } else { format!("unknown value `{given}`") };
+            self.findings.refuse(&field.path, Reason::Enum, format!("{what}; known: {}", known.join(", ")));
         }
         operation.map(|(_, operation)| *operation)
     }
@@ -341,11 +258,7 @@ impl Reading<'_> {
         kind: Option<&Node<'_>>,
         read: &Criteria,
     ) {
-        let written = if kind.is_some_and(Node::is_present) {
-            kind.unwrap_or(name)
-        } else {
-            name
-        };
+        let written = if kind.is_some_and(Node::is_present) { kind.unwrap_or(name) } else { name };
         match (self.target.kind, operation) {
             (Kind::Resource(ResourceKind::Cluster | ResourceKind::Listener | ResourceKind::Route), Operation::Add)
                 if field.is_present() =>
@@ -388,10 +301,7 @@ impl Reading<'_> {
         let Some(alias) = alias else { return value };
         match (value, self.criterion(alias)) {
             (Some(value), Some(other)) if value != other => {
-                let message = format!(
-                    "`{}` and `{}` mean the same and say different things",
-                    field.path, alias.path
-                );
+                let message = format!("`{}` and `{}` mean the same and say different things", field.path, alias.path);
                 self.findings.refuse(criteria, Reason::Xor, message);
                 Some(value)
             }
@@ -411,8 +321,7 @@ impl Reading<'_> {
 
     fn read_removal<C>(&mut self, value: &Node<'_>, patches: &Node<'_>, change: C) -> Option<C> {
         if value.is_present() {
-            self.findings
-                .refuse(&value.path, Reason::Forbidden, "not permitted with operation remove");
+            self.findings.refuse(&value.path, Reason::Forbidden, "not permitted with operation remove");
         }
         self.forbid_patches(patches);
         Some(change)
@@ -435,9 +344,7 @@ impl Reading<'_> {
     fn read_patch(&mut self, object: &Object<'_>, value: &Node<'_>, patches: &Node<'_>) -> Option<Patch<Value>> {
         match self.one_patch(object, value, patches)? {
             Patch::Json(patches) => Some(Patch::Json(patches)),
-            Patch::Merge(document) => self
-                .decode(&document, Strictness::Partial, &value.path)
-                .map(Patch::Merge),
+            Patch::Merge(document) => self.decode(&document, Strictness::Partial, &value.path).map(Patch::Merge),
         }
     }
 
@@ -466,9 +373,7 @@ impl Reading<'_> {
         value: &Node<'v>,
         patches: &Node<'_>,
     ) -> Option<Patch<Cow<'v, Value>>> {
-        let has_patches = patches
-            .value()
-            .is_some_and(|patches| patches.as_array().is_none_or(|list| !list.is_empty()));
+        let has_patches = patches.value().is_some_and(|patches| patches.as_array().is_none_or(|list| !list.is_empty()));
         if value.is_present() == has_patches {
             let message = "exactly one of value and jsonPatches with operation patch";
             self.findings.refuse(&object.path, Reason::Xor, message);
@@ -482,15 +387,12 @@ impl Reading<'_> {
         if document.is_none() && self.findings.errors.len() > before {
             return None;
         }
-        Some(Patch::Merge(
-            document.unwrap_or(Cow::Owned(Value::Object(serde_json::Map::new()))),
-        ))
+        Some(Patch::Merge(document.unwrap_or(Cow::Owned(Value::Object(serde_json::Map::new())))))
     }
 
     fn forbid_patches(&mut self, patches: &Node<'_>) {
         if patches.is_present() {
-            self.findings
-                .refuse(&patches.path, Reason::Forbidden, "only permitted with operation patch");
+            self.findings.refuse(&patches.path, Reason::Forbidden, "only permitted with operation patch");
         }
     }
 
@@ -504,8 +406,6 @@ impl Reading<'_> {
 fn is_bare_body(document: &Value) -> bool {
     document.as_object().is_some_and(|object| {
         !object.is_empty()
-            && !["name", "typedConfig", "typed_config", "@type"]
-                .iter()
-                .any(|key| object.contains_key(*key))
+            && !["name", "typedConfig", "typed_config", "@type"].iter().any(|key| object.contains_key(*key))
     })
 }

@@ -28,36 +28,19 @@ pub(super) fn compile(content: &Node<'_>, findings: &mut Findings) -> ProxyTempl
     // In the universal form the content stands beside the resource's own fields.
     content.pass_over(&["type", "mesh", "name", "labels", "creationTime", "modificationTime"]);
     content.warn_of_unknown(findings);
-    let selectors = selectors
-        .list(findings)
-        .iter()
-        .map(|selector| read_selector(selector, findings))
-        .collect();
+    let selectors = selectors.list(findings).iter().map(|selector| read_selector(selector, findings)).collect();
 
     let conf = conf.object(findings);
     let (imports, resources, modifications) = (conf.get("imports"), conf.get("resources"), conf.get("modifications"));
     conf.warn_of_unknown(findings);
-    let imports = imports
-        .list(findings)
-        .iter()
-        .filter_map(|import| read_import(import, findings))
-        .collect();
+    let imports = imports.list(findings).iter().filter_map(|import| read_import(import, findings)).collect();
     if resources.is_present() {
         let message = "deprecated; use `modifications` with operation `add` instead";
         findings.warn(&resources.path, Reason::Deprecated, message);
     }
-    let resources = resources
-        .list(findings)
-        .iter()
-        .filter_map(|resource| read_resource(resource, findings))
-        .collect();
+    let resources = resources.list(findings).iter().filter_map(|resource| read_resource(resource, findings)).collect();
     let modifications = modification::read_list(&modifications, Dialect::ProxyTemplate, findings);
-    ProxyTemplate {
-        selectors,
-        imports,
-        resources,
-        modifications,
-    }
+    ProxyTemplate { selectors, imports, resources, modifications }
 }
 
 fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<String, String> {
@@ -66,11 +49,7 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
     selector.warn_of_unknown(findings);
     let mut tags = tags::read(&tags_field, Values::Selector, findings);
     if tags.is_empty() {
-        findings.refuse(
-            &tags_field.path,
-            Reason::AnyOf,
-            format!("at least one tag, such as `{SERVICE_TAG}: backend`"),
-        );
+        findings.refuse(&tags_field.path, Reason::AnyOf, format!("at least one tag, such as `{SERVICE_TAG}: backend`"));
     }
     // The short spelling `service` came first and means the same tag.
     if !tags.contains_key(SERVICE_TAG)
@@ -97,11 +76,7 @@ fn read_import(import: &Node<'_>, findings: &mut Findings) -> Option<Profile> {
     let profile = Profile::ALL.into_iter().find(|profile| profile.name() == name);
     if profile.is_none() {
         let known: Vec<_> = Profile::ALL.iter().map(|profile| profile.name()).collect();
-        findings.refuse(
-            &import.path,
-            Reason::Enum,
-            format!("unknown value `{name}`; known: {}", known.join(", ")),
-        );
+        findings.refuse(&import.path, Reason::Enum, format!("unknown value `{name}`; known: {}", known.join(", ")));
     }
     profile
 }
@@ -120,11 +95,7 @@ fn read_resource(resource: &Node<'_>, findings: &mut Findings) -> Option<RawReso
     });
     let document = modification::read_document(&body, findings);
     if document.is_none() && findings.errors.iter().all(|problem| problem.field != body.path) {
-        findings.refuse(
-            &body.path,
-            Reason::Empty,
-            "may not be empty: an Envoy resource with its `@type`",
-        );
+        findings.refuse(&body.path, Reason::Empty, "may not be empty: an Envoy resource with its `@type`");
     }
     let document = document?;
     let resource = decode_resource(&document, &body, findings)?;
@@ -146,11 +117,7 @@ fn decode_resource(document: &Value, body: &Node<'_>, findings: &mut Findings) -
     };
     let name = url.rsplit('/').next().unwrap_or_default();
     let Some(decoded) = envoy::decode_as(name, &content, Strictness::Whole) else {
-        findings.refuse(
-            &body.path,
-            Reason::Envoy,
-            format!("not a valid Envoy resource: unknown type `{url}`"),
-        );
+        findings.refuse(&body.path, Reason::Envoy, format!("not a valid Envoy resource: unknown type `{url}`"));
         return None;
     };
     let mut resource = modification::accept(decoded, name, &body.path, findings)?;

@@ -32,10 +32,7 @@ pub(crate) struct Object<'v> {
 
 impl<'v> Node<'v> {
     pub(crate) fn new(value: Option<&'v Value>, path: FieldPath) -> Self {
-        Self {
-            value: value.filter(|value| !value.is_null()),
-            path,
-        }
+        Self { value: value.filter(|value| !value.is_null()), path }
     }
 
     /// A field of this value, if it is an object; for single look-ups without the unknown-field check.
@@ -72,11 +69,9 @@ impl<'v> Node<'v> {
     /// The elements of a list; absent and mistyped ones read as an empty list, the latter with a finding.
     pub(crate) fn list(&self, findings: &mut Findings) -> Vec<Node<'v>> {
         match self.value {
-            Some(Value::Array(items)) => items
-                .iter()
-                .enumerate()
-                .map(|(index, item)| Node::new(Some(item), self.path.index(index)))
-                .collect(),
+            Some(Value::Array(items)) => {
+                items.iter().enumerate().map(|(index, item)| Node::new(Some(item), self.path.index(index))).collect()
+            }
             Some(other) => {
                 self.mistyped("a list", other, findings);
                 Vec::new()
@@ -113,11 +108,7 @@ impl<'v> Node<'v> {
     }
 
     pub(super) fn mistyped(&self, wanted: &str, found: &Value, findings: &mut Findings) {
-        findings.refuse(
-            &self.path,
-            Reason::Format,
-            format!("must be {wanted}, not {}", describe(found)),
-        );
+        findings.refuse(&self.path, Reason::Format, format!("must be {wanted}, not {}", describe(found)));
     }
 }
 
@@ -125,18 +116,12 @@ impl<'v> Object<'v> {
     /// The field of that name.
     pub(crate) fn get(&self, name: &'static str) -> Node<'v> {
         self.asked.borrow_mut().push(name);
-        Node::new(
-            self.entries.and_then(|entries| entries.get(name)),
-            self.path.field(name),
-        )
+        Node::new(self.entries.and_then(|entries| entries.get(name)), self.path.field(name))
     }
 
     /// The field of that name, without its counting as known.
     pub(crate) fn peek(&self, name: &'static str) -> Node<'v> {
-        Node::new(
-            self.entries.and_then(|entries| entries.get(name)),
-            self.path.field(name),
-        )
+        Node::new(self.entries.and_then(|entries| entries.get(name)), self.path.field(name))
     }
 
     /// Counts fields as known that are read by another way, or need no check.
@@ -152,11 +137,7 @@ impl<'v> Object<'v> {
     /// Warns of the fields that nobody asked for.
     pub(crate) fn warn_of_unknown(&self, findings: &mut Findings) {
         for (path, hint) in self.unknown() {
-            findings.warn(
-                &path,
-                Reason::Unknown,
-                format!("unknown field, it has no effect; {hint}"),
-            );
+            findings.warn(&path, Reason::Unknown, format!("unknown field, it has no effect; {hint}"));
         }
     }
 

@@ -57,11 +57,7 @@ impl<'v> Node<'v> {
         };
         let decimal = text.parse().ok();
         if decimal.is_none() {
-            findings.refuse(
-                &self.path,
-                Reason::Format,
-                format!("malformed: `{text}` is not a decimal number"),
-            );
+            findings.refuse(&self.path, Reason::Format, format!("malformed: `{text}` is not a decimal number"));
         }
         decimal
     }
@@ -128,11 +124,7 @@ impl<'v> Node<'v> {
     pub(super) fn decimal_above(&self, accepted: &[Ordering], findings: &mut Findings) -> Option<Decimal> {
         let decimal = self.decimal(findings)?;
         if !accepted.contains(&decimal.compare(0)) {
-            let bound = if accepted.contains(&Ordering::Equal) {
-                "below 0"
-            } else {
-                "not above 0"
-            };
+            let bound = if accepted.contains(&Ordering::Equal) { "below 0" } else { "not above 0" };
             findings.refuse(&self.path, Reason::NotPositive, bound);
         }
         Some(decimal)
@@ -151,11 +143,7 @@ impl<'v> Node<'v> {
     /// One of the known words, where only the schema insists on them.
     pub(super) fn schema_word(&self, known: &[&'static str], findings: &mut Findings) -> Option<&'static str> {
         if !self.is_present() {
-            findings.refuse_by_schema(
-                &self.path,
-                Reason::Required,
-                format!("required; one of {}", known.join(", ")),
-            );
+            findings.refuse_by_schema(&self.path, Reason::Required, format!("required; one of {}", known.join(", ")));
             return None;
         }
         let given = self.text(findings).unwrap_or_default();
@@ -168,9 +156,7 @@ impl<'v> Node<'v> {
 
     /// Whether this is a list with something in it.
     pub(super) fn is_filled_list(&self) -> bool {
-        self.value()
-            .and_then(Value::as_array)
-            .is_some_and(|list| !list.is_empty())
+        self.value().and_then(Value::as_array).is_some_and(|list| !list.is_empty())
     }
 
     /// Whether there is anything in it: text, a list or a mapping that is not empty, or any other value.
@@ -204,10 +190,7 @@ mod tests {
     fn read<T>(value: &Value, read: impl Fn(&Node<'_>, &mut Findings) -> Option<T>) -> (bool, Vec<&'static str>) {
         let mut findings = Findings::default();
         let given = read(&Node::new(Some(value), FieldPath::root()), &mut findings).is_some();
-        (
-            given,
-            findings.errors.iter().map(|problem| problem.reason.as_str()).collect(),
-        )
+        (given, findings.errors.iter().map(|problem| problem.reason.as_str()).collect())
     }
 
     #[test]
@@ -222,11 +205,7 @@ mod tests {
             (json!("5"), (false, vec!["FORMAT"])),
             (json!([5]), (false, vec!["FORMAT"])),
         ] {
-            assert_eq!(
-                read(&value, |node, findings| node.integer(UINT32, findings)),
-                expected,
-                "{value}"
-            );
+            assert_eq!(read(&value, |node, findings| node.integer(UINT32, findings)), expected, "{value}");
         }
     }
 
@@ -243,11 +222,7 @@ mod tests {
             (json!(""), (false, vec!["FORMAT"])),
             (json!(true), (false, vec!["FORMAT"])),
         ] {
-            assert_eq!(
-                read(&value, |node, findings| node.percentage(findings)),
-                expected,
-                "{value}"
-            );
+            assert_eq!(read(&value, |node, findings| node.percentage(findings)), expected, "{value}");
         }
     }
 
@@ -263,23 +238,13 @@ mod tests {
             (json!(5), (false, vec!["FORMAT"])),
             (json!({}), (false, vec!["FORMAT"])),
         ] {
-            assert_eq!(
-                read(&value, |node, findings| node.natural_duration(findings)),
-                expected,
-                "{value}"
-            );
+            assert_eq!(read(&value, |node, findings| node.natural_duration(findings)), expected, "{value}");
         }
     }
 
     #[test]
     fn flags() {
-        assert_eq!(
-            read(&json!(false), |node, findings| node.flag(findings)),
-            (true, vec![])
-        );
-        assert_eq!(
-            read(&json!("true"), |node, findings| node.flag(findings)),
-            (false, vec!["FORMAT"])
-        );
+        assert_eq!(read(&json!(false), |node, findings| node.flag(findings)), (true, vec![]));
+        assert_eq!(read(&json!("true"), |node, findings| node.flag(findings)), (false, vec!["FORMAT"]));
     }
 }

@@ -42,10 +42,7 @@ pub(super) fn read(tags: &Node<'_>, values: Values, findings: &mut Findings) -> 
 pub(super) fn read_labels(labels: &Node<'_>, findings: &mut Findings) -> BTreeMap<String, String> {
     let entries = labels.entries(findings);
     let text = |value: &Node<'_>, findings: &mut Findings| value.text(findings).unwrap_or_default().into_owned();
-    entries
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), text(value, findings)))
-        .collect()
+    entries.iter().map(|(key, value)| ((*key).to_owned(), text(value, findings))).collect()
 }
 
 impl Values {

@@ -69,15 +69,7 @@ pub(super) fn read(node: &Node<'_>, place: &Place, findings: &mut Findings) -> R
 
 /// Reads the fields of a reference out of an object that may have others.
 pub(super) fn read_fields(object: &Object<'_>, place: &Place, findings: &mut Findings) -> Reference {
-    object.knows(&[
-        "name",
-        "namespace",
-        "labels",
-        "tags",
-        "mesh",
-        "sectionName",
-        "proxyTypes",
-    ]);
+    object.knows(&["name", "namespace", "labels", "tags", "mesh", "sectionName", "proxyTypes"]);
     let kind_field = object.get("kind");
     let text = kind_field.text(findings).unwrap_or_default();
     if text.is_empty() {
@@ -93,19 +85,10 @@ pub(super) fn read_fields(object: &Object<'_>, place: &Place, findings: &mut Fin
         kind = Some(MeshServiceSubset);
     }
     let Some(known) = kind.filter(|kind| place.kinds.contains(kind)) else {
-        let hint = kind
-            .and_then(place.hint)
-            .map(|hint| format!(" ({hint})"))
-            .unwrap_or_default();
-        let message = format!(
-            "kind {text} not accepted here; use one of {}{hint}",
-            names(&place.kinds)
-        );
+        let hint = kind.and_then(place.hint).map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let message = format!("kind {text} not accepted here; use one of {}{hint}", names(&place.kinds));
         findings.refuse(&kind_field.path, Reason::Kind, message);
-        return Reference {
-            kind,
-            ..Reference::default()
-        };
+        return Reference { kind, ..Reference::default() };
     };
     let before = findings.errors.len();
     let fields = Fields::of(known);
@@ -137,22 +120,13 @@ impl Parts {
         let tags = read_tags(&object.peek("tags"), fields, place, findings);
         let labels_field = object.peek("labels");
         forbid(&labels_field, fields.labels, fields.kind, findings);
-        let labels = labels_field
-            .is_present()
-            .then(|| tags::read_labels(&labels_field, findings));
+        let labels = labels_field.is_present().then(|| tags::read_labels(&labels_field, findings));
         let namespace_field = object.peek("namespace");
         forbid(&namespace_field, fields.namespace, fields.kind, findings);
         let namespace = filled(&namespace_field, findings);
         let section = read_section(&object.peek("sectionName"), fields, place, findings);
         let proxies = read_proxy_types(&object.peek("proxyTypes"), fields, findings);
-        let parts = Self {
-            name,
-            namespace,
-            labels,
-            tags,
-            section,
-            proxies,
-        };
+        let parts = Self { name, namespace, labels, tags, section, proxies };
         parts.check_selection(object, fields.selects, findings);
         parts
     }
@@ -172,28 +146,14 @@ impl Parts {
     }
 
     fn assemble(self, kind: TargetKind) -> TargetRef {
-        let Self {
-            name,
-            namespace,
-            labels,
-            tags,
-            section,
-            proxies,
-        } = self;
+        let Self { name, namespace, labels, tags, section, proxies } = self;
         let resource = |name: Option<String>, labels: Option<Pairs>| match name {
-            Some(name) => ResourceRef::Named {
-                name,
-                namespace: namespace.clone(),
-            },
+            Some(name) => ResourceRef::Named { name, namespace: namespace.clone() },
             None => ResourceRef::Labelled(labels.unwrap_or_default()),
         };
         match kind {
             Mesh => TargetRef::Mesh { proxies },
-            MeshSubset => TargetRef::MeshSubset {
-                tags,
-                labels: labels.unwrap_or_default(),
-                proxies,
-            },
+            MeshSubset => TargetRef::MeshSubset { tags, labels: labels.unwrap_or_default(), proxies },
             Dataplane => {
                 let proxies = match (&name, &namespace, &labels) {
                     (None, None, None) => DataplaneRef::Every,
@@ -202,22 +162,10 @@ impl Parts {
                 };
                 TargetRef::Dataplane { proxies, section }
             }
-            MeshGateway => TargetRef::MeshGateway {
-                name: name.unwrap_or_default(),
-                tags,
-            },
-            MeshServiceSubset => TargetRef::MeshServiceSubset {
-                name: name.unwrap_or_default(),
-                tags,
-            },
-            MeshService => TargetRef::MeshService {
-                service: resource(name, labels),
-                section,
-            },
-            MeshMultiZoneService => TargetRef::MeshMultiZoneService {
-                service: resource(name, labels),
-                section,
-            },
+            MeshGateway => TargetRef::MeshGateway { name: name.unwrap_or_default(), tags },
+            MeshServiceSubset => TargetRef::MeshServiceSubset { name: name.unwrap_or_default(), tags },
+            MeshService => TargetRef::MeshService { service: resource(name, labels), section },
+            MeshMultiZoneService => TargetRef::MeshMultiZoneService { service: resource(name, labels), section },
             MeshExternalService => TargetRef::MeshExternalService(resource(name, labels)),
             MeshHttpRoute => TargetRef::MeshHttpRoute(resource(name, labels)),
             MeshTcpRoute => TargetRef::MeshTcpRoute(resource(name, labels)),
@@ -229,11 +177,7 @@ fn read_name(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut Fi
     let name = filled(field, findings);
     match (fields.name, &name) {
         (Name::OwnMesh, Some(_)) => {
-            findings.refuse(
-                &field.path,
-                Reason::Context,
-                "not valid with kind Mesh: the mesh is the policy's own",
-            );
+            findings.refuse(&field.path, Reason::Context, "not valid with kind Mesh: the mesh is the policy's own");
         }
         (Name::Forbidden, Some(_)) => forbid(field, Rule::Forbidden, fields.kind, findings),
         (Name::Required, None) => findings.refuse(&field.path, Reason::Required, "required"),
@@ -283,17 +227,10 @@ fn read_proxy_types(field: &Node<'_>, fields: &Fields, findings: &mut Findings) 
     }
     let types = field.list(findings);
     if types.is_empty() && field.is_present() {
-        findings.refuse(
-            &field.path,
-            Reason::Empty,
-            "may not be empty; leave it out to mean both Sidecar and Gateway",
-        );
+        findings.refuse(&field.path, Reason::Empty, "may not be empty; leave it out to mean both Sidecar and Gateway");
         return ProxyTypes::All;
     }
-    let types: Vec<_> = types
-        .iter()
-        .map(|node| node.schema_word(&["Sidecar", "Gateway"], findings))
-        .collect();
+    let types: Vec<_> = types.iter().map(|node| node.schema_word(&["Sidecar", "Gateway"], findings)).collect();
     match (types.contains(&Some("Sidecar")), types.contains(&Some("Gateway"))) {
         (true, false) => ProxyTypes::Sidecars,
         (false, true) => ProxyTypes::Gateways,
@@ -303,10 +240,7 @@ fn read_proxy_types(field: &Node<'_>, fields: &Fields, findings: &mut Findings) 
 
 /// Text that is there; the empty one counts as absent.
 fn filled(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
-    field
-        .text(findings)
-        .filter(|text| !text.is_empty())
-        .map(Cow::into_owned)
+    field.text(findings).filter(|text| !text.is_empty()).map(Cow::into_owned)
 }
 
 fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Findings) {
@@ -316,11 +250,7 @@ fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Finding
     match rule {
         Rule::Free => {}
         Rule::Forbidden => {
-            findings.refuse(
-                &field.path,
-                Reason::Forbidden,
-                format!("not permitted with kind {}", kind.name()),
-            );
+            findings.refuse(&field.path, Reason::Forbidden, format!("not permitted with kind {}", kind.name()));
         }
         Rule::Discouraged => {
             let message = "labels select on the proxy's labels here; kind Dataplane with labels says the same";
@@ -341,10 +271,7 @@ mod tests {
         let mut findings = Findings::default();
         let node = Node::new(Some(&value), FieldPath::root().field("ref"));
         let read = read(&node, place, &mut findings);
-        let errors = findings
-            .errors
-            .iter()
-            .map(|problem| format!("{} {}", problem.field, problem.reason.as_str()));
+        let errors = findings.errors.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str()));
         (read.target, errors.collect())
     }
 
@@ -361,38 +288,17 @@ mod tests {
         let all =
             "name: x, namespace: ns, labels: {a: b}, tags: {a: b}, mesh: m, sectionName: s, proxyTypes: [Sidecar]";
         for (kind, expected) in [
-            (
-                "Mesh",
-                "name CTX, mesh FORBID, tags FORBID, labels FORBID, namespace FORBID, sectionName FORBID",
-            ),
-            (
-                "MeshSubset",
-                "name FORBID, mesh FORBID, namespace FORBID, sectionName FORBID",
-            ),
-            (
-                "Dataplane",
-                "mesh FORBID, tags FORBID, sectionName CTX, proxyTypes FORBID, labels NAMEORLABELS",
-            ),
-            (
-                "MeshService",
-                "mesh FORBID, tags FORBID, proxyTypes FORBID, labels NAMEORLABELS",
-            ),
-            (
-                "MeshMultiZoneService",
-                "mesh FORBID, tags FORBID, proxyTypes FORBID, labels NAMEORLABELS",
-            ),
+            ("Mesh", "name CTX, mesh FORBID, tags FORBID, labels FORBID, namespace FORBID, sectionName FORBID"),
+            ("MeshSubset", "name FORBID, mesh FORBID, namespace FORBID, sectionName FORBID"),
+            ("Dataplane", "mesh FORBID, tags FORBID, sectionName CTX, proxyTypes FORBID, labels NAMEORLABELS"),
+            ("MeshService", "mesh FORBID, tags FORBID, proxyTypes FORBID, labels NAMEORLABELS"),
+            ("MeshMultiZoneService", "mesh FORBID, tags FORBID, proxyTypes FORBID, labels NAMEORLABELS"),
             (
                 "MeshExternalService",
                 "mesh FORBID, tags FORBID, sectionName FORBID, proxyTypes FORBID, labels NAMEORLABELS",
             ),
-            (
-                "MeshHTTPRoute",
-                "mesh FORBID, tags FORBID, sectionName FORBID, proxyTypes FORBID, labels NAMEORLABELS",
-            ),
-            (
-                "MeshTCPRoute",
-                "mesh FORBID, tags FORBID, sectionName FORBID, proxyTypes FORBID, labels NAMEORLABELS",
-            ),
+            ("MeshHTTPRoute", "mesh FORBID, tags FORBID, sectionName FORBID, proxyTypes FORBID, labels NAMEORLABELS"),
+            ("MeshTCPRoute", "mesh FORBID, tags FORBID, sectionName FORBID, proxyTypes FORBID, labels NAMEORLABELS"),
             (
                 "MeshServiceSubset",
                 "mesh FORBID, labels FORBID, namespace FORBID, sectionName FORBID, proxyTypes FORBID",
@@ -403,10 +309,7 @@ mod tests {
             ),
         ] {
             let expected: Vec<_> = expected.split(", ").map(|finding| format!("ref.{finding}")).collect();
-            check(
-                &format!("{{kind: {kind}, {all}}}"),
-                &expected.iter().map(String::as_str).collect::<Vec<_>>(),
-            );
+            check(&format!("{{kind: {kind}, {all}}}"), &expected.iter().map(String::as_str).collect::<Vec<_>>());
         }
     }
 
@@ -421,28 +324,16 @@ mod tests {
 
     #[test]
     fn name_or_labels() {
-        for kind in [
-            "MeshService",
-            "MeshExternalService",
-            "MeshMultiZoneService",
-            "MeshHTTPRoute",
-            "MeshTCPRoute",
-        ] {
+        for kind in ["MeshService", "MeshExternalService", "MeshMultiZoneService", "MeshHTTPRoute", "MeshTCPRoute"] {
             check(&format!("{{kind: {kind}}}"), &["ref NAMEORLABELS"]);
             check(&format!("{{kind: {kind}, namespace: ns}}"), &["ref NAMEORLABELS"]);
-            check(
-                &format!("{{kind: {kind}, namespace: ns, labels: {{a: b}}}}"),
-                &["ref.labels NAMEORLABELS"],
-            );
+            check(&format!("{{kind: {kind}, namespace: ns, labels: {{a: b}}}}"), &["ref.labels NAMEORLABELS"]);
             check(&format!("{{kind: {kind}, labels: {{a: b}}}}"), &[]);
             check(&format!("{{kind: {kind}, name: A}}"), &["ref.name FORMAT"]);
         }
         check("{kind: Dataplane}", &[]);
         check("{kind: Dataplane, name: 'Any Thing'}", &[]);
-        check(
-            "{kind: Dataplane, namespace: ns, labels: {a: b}}",
-            &["ref.labels NAMEORLABELS"],
-        );
+        check("{kind: Dataplane, namespace: ns, labels: {a: b}}", &["ref.labels NAMEORLABELS"]);
         check("{kind: MeshServiceSubset}", &["ref.name REQ"]);
         check("{kind: MeshGateway, name: '*'}", &["ref.name FORMAT"]);
     }
@@ -459,34 +350,16 @@ mod tests {
                 "ref.tags[\"e\"] FORMAT",
             ],
         );
-        check(
-            "{kind: MeshServiceSubset, name: a, tags: {d: a/b, e: '*', f: '**'}}",
-            &["ref.tags[\"f\"] FORMAT"],
-        );
+        check("{kind: MeshServiceSubset, name: a, tags: {d: a/b, e: '*', f: '**'}}", &["ref.tags[\"f\"] FORMAT"]);
     }
 
     #[test]
     fn places_differ() {
-        let listeners = Place {
-            listener_tags: true,
-            ..Place::of(&TargetKind::ALL)
-        };
-        let inbound = Place {
-            inbound: true,
-            ..Place::of(&TargetKind::ALL)
-        };
-        assert_eq!(
-            read_at("{kind: MeshGateway, name: a, tags: {port: http/1}}", &listeners).1,
-            Vec::<String>::new()
-        );
-        assert_eq!(
-            read_at("{kind: Dataplane, sectionName: http}", &inbound).1,
-            Vec::<String>::new()
-        );
-        assert_eq!(
-            read_at("{kind: MeshService, name: a}", &Place::of(&[Mesh])).1,
-            ["ref.kind KIND"]
-        );
+        let listeners = Place { listener_tags: true, ..Place::of(&TargetKind::ALL) };
+        let inbound = Place { inbound: true, ..Place::of(&TargetKind::ALL) };
+        assert_eq!(read_at("{kind: MeshGateway, name: a, tags: {port: http/1}}", &listeners).1, Vec::<String>::new());
+        assert_eq!(read_at("{kind: Dataplane, sectionName: http}", &inbound).1, Vec::<String>::new());
+        assert_eq!(read_at("{kind: MeshService, name: a}", &Place::of(&[Mesh])).1, ["ref.kind KIND"]);
         assert_eq!(read_at("{kind: Anything}", &Place::of(&[Mesh])).1, ["ref.kind KIND"]);
     }
 
@@ -498,14 +371,8 @@ mod tests {
         };
         assert_eq!(proxies("{kind: Dataplane}"), DataplaneRef::Every);
         assert_eq!(proxies("{kind: Dataplane, namespace: ns}"), DataplaneRef::Nobody);
-        let named = ResourceRef::Named {
-            name: "a".to_owned(),
-            namespace: Some("ns".to_owned()),
-        };
-        assert_eq!(
-            proxies("{kind: Dataplane, name: a, namespace: ns}"),
-            DataplaneRef::Some(named)
-        );
+        let named = ResourceRef::Named { name: "a".to_owned(), namespace: Some("ns".to_owned()) };
+        assert_eq!(proxies("{kind: Dataplane, name: a, namespace: ns}"), DataplaneRef::Some(named));
         let everything = ResourceRef::Labelled(Pairs::new());
         assert_eq!(proxies("{kind: Dataplane, labels: {}}"), DataplaneRef::Some(everything));
     }

@@ -33,23 +33,11 @@ pub(super) enum Chore {
     /// Go through the triggers of one kind for one rule.
     Pass { policy: PolicyKey, rule: String, gvk: Gvk },
     /// A rule is gone: delete what goes with it.
-    Bury {
-        policy: PolicyKey,
-        rule: String,
-        legacy: Vec<Legacy>,
-    },
+    Bury { policy: PolicyKey, rule: String, legacy: Vec<Legacy> },
     /// A rule makes other targets now: the old ones are no longer followed.
-    Release {
-        policy: PolicyKey,
-        rule: String,
-        kinds: Vec<Gvk>,
-    },
+    Release { policy: PolicyKey, rule: String, kinds: Vec<Gvk> },
     /// A source seems to be gone.
-    CheckSource {
-        kind: Arc<ApiKind>,
-        key: ObjectKey,
-        uid: String,
-    },
+    CheckSource { kind: Arc<ApiKind>, key: ObjectKey, uid: String },
 }
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -76,6 +64,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut chores: UnboundedReceiver<Chore
 }
 
 async fn persist(shared: Arc<Shared>, chore: Chore) {
+    let _passing = shared.passing(&chore);
     for failures in 0.. {
         let Err(error) = perform(&shared, &chore).await else {
             return;
@@ -113,16 +102,11 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
     let Some(progress) = shared.rule_progress(policy, rule) else {
         return Ok(());
     };
-    let state = snapshot
-        .policy(policy)
-        .map(|indexed| content_hash(indexed))
-        .unwrap_or_default();
+    let state = snapshot.policy(policy).map(|indexed| content_hash(indexed)).unwrap_or_default();
     let existing = entry.rule.generate_existing && progress.existing != state;
     let kind = shared.discovery.find(gvk).await?;
-    let selection = Selection {
-        namespace: policy.namespace.clone().filter(|_| kind.is_namespaced()),
-        ..Selection::default()
-    };
+    let selection =
+        Selection { namespace: policy.namespace.clone().filter(|_| kind.is_namespaced()), ..Selection::default() };
     let mut from = String::new();
     loop {
         let page = shared.api.list(&kind, &selection, PAGE, &from).await?;
@@ -163,11 +147,7 @@ fn finish_existing(shared: &Shared, entry: &RuleEntry, state: String) {
 
 /// The content of a policy as a short text.
 fn content_hash(indexed: &Indexed) -> String {
-    let spec = indexed
-        .document
-        .get("spec")
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let spec = indexed.document.get("spec").map(ToString::to_string).unwrap_or_default();
     hex::encode(&Sha256::digest(spec.as_bytes())[..8])
 }
 
@@ -182,10 +162,7 @@ async fn bury(shared: &Shared, policy: &PolicyKey, rule: &str, legacy: &[Legacy]
             if part.includes(copied) {
                 let key = ObjectKey::of(&object);
                 shared.downstream().remove(&key);
-                shared
-                    .writer
-                    .delete(&reach, &key, text_at(&object, &["metadata", "uid"]))
-                    .await?;
+                shared.writer.delete(&reach, &key, text_at(&object, &["metadata", "uid"])).await?;
                 shared.metrics.written("deleted");
                 deleted += 1;
             }
@@ -195,10 +172,7 @@ async fn bury(shared: &Shared, policy: &PolicyKey, rule: &str, legacy: &[Legacy]
     let snapshot = shared.snapshot.load_full();
     if snapshot.rule(policy, rule).is_some() {
         // It came back meanwhile, and may have lost what it had just made.
-        snapshot
-            .policy(policy)
-            .into_iter()
-            .for_each(|indexed| visit(shared, indexed));
+        snapshot.policy(policy).into_iter().for_each(|indexed| visit(shared, indexed));
         return Ok(());
     }
     let mut progress = shared.progress();
@@ -236,10 +210,6 @@ async fn labelled(
         Err(error) => return Err(error),
     };
     let namespace = policy.namespace.clone().filter(|_| kind.is_namespaced());
-    let selection = Selection {
-        namespace,
-        labels: selector(policy, Some(rule)),
-        metadata_only: true,
-    };
+    let selection = Selection { namespace, labels: selector(policy, Some(rule)), metadata_only: true };
     shared.api.list_all(&kind, &selection).await
 }

@@ -50,12 +50,8 @@ impl Downstream {
 
     pub(super) fn drop_watch(&mut self, gvk: &Gvk, namespace: Option<&str>) {
         self.watched.remove(&(gvk.clone(), namespace.map(str::to_owned)));
-        let keys: Vec<ObjectKey> = self
-            .records
-            .keys()
-            .filter(|key| key.gvk == *gvk && !self.is_watched(key))
-            .cloned()
-            .collect();
+        let keys: Vec<ObjectKey> =
+            self.records.keys().filter(|key| key.gvk == *gvk && !self.is_watched(key)).cloned().collect();
         for key in keys {
             self.remove(&key);
         }
@@ -96,11 +92,7 @@ impl Downstream {
         let Some(marks) = Marks::read(object).filter(|_| self.is_watched(&key)) else {
             return;
         };
-        if self
-            .records
-            .get(&key)
-            .is_none_or(|old| old.version <= version_of(object))
-        {
+        if self.records.get(&key).is_none_or(|old| old.version <= version_of(object)) {
             let settled = Some((wanted, fingerprint(object)));
             self.put(key, record(object, marks, settled));
         }
@@ -109,10 +101,7 @@ impl Downstream {
     fn put(&mut self, key: ObjectKey, record: Record) {
         self.remove(&key);
         let work = WorkKey::new(&record.marks.policy, &record.marks.rule, &record.marks.trigger);
-        *self
-            .by_rule
-            .entry((work.policy.clone(), work.rule.clone()))
-            .or_default() += 1;
+        *self.by_rule.entry((work.policy.clone(), work.rule.clone())).or_default() += 1;
         self.by_work.entry(work).or_default().insert(key.clone());
         if let Some(source) = &record.marks.source {
             self.by_source.entry(source.clone()).or_default().insert(key.clone());
@@ -149,9 +138,7 @@ impl Downstream {
                 && namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
         };
         let keys: Vec<ObjectKey> = self.records.iter().filter(gone).map(|(key, _)| key.clone()).collect();
-        keys.into_iter()
-            .filter_map(|key| self.remove(&key).map(|record| (key, record)))
-            .collect()
+        keys.into_iter().filter_map(|key| self.remove(&key).map(|record| (key, record))).collect()
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&Record> {
@@ -165,54 +152,32 @@ impl Downstream {
             identities.insert(name_identity(trigger));
         }
         let keys = identities.into_iter().filter_map(|trigger| {
-            self.by_work.get(&WorkKey {
-                policy: policy.clone(),
-                rule: rule.to_owned(),
-                trigger,
-            })
+            self.by_work.get(&WorkKey { policy: policy.clone(), rule: rule.to_owned(), trigger })
         });
-        let found = keys
-            .flatten()
-            .filter_map(|key| Some((key.clone(), self.records.get(key)?.clone())));
+        let found = keys.flatten().filter_map(|key| Some((key.clone(), self.records.get(key)?.clone())));
         found.collect()
     }
 
     /// How many objects a rule has made.
     pub(super) fn count(&self, policy: &PolicyKey, rule: &str) -> usize {
-        self.by_rule
-            .get(&(policy.clone(), rule.to_owned()))
-            .copied()
-            .unwrap_or_default()
+        self.by_rule.get(&(policy.clone(), rule.to_owned())).copied().unwrap_or_default()
     }
 
     /// Who copied a source.
     pub(super) fn copies_of(&self, source: &str) -> Vec<Marks> {
         let keys = self.by_source.get(source).into_iter().flatten();
-        keys.filter_map(|key| self.records.get(key))
-            .map(|record| record.marks.clone())
-            .collect()
+        keys.filter_map(|key| self.records.get(key)).map(|record| record.marks.clone()).collect()
     }
 
     /// Who made what, for one rule or for all.
     pub(super) fn marks(&self, of: impl Fn(&Marks) -> bool) -> Vec<Marks> {
-        self.records
-            .values()
-            .map(|record| &record.marks)
-            .filter(|marks| of(marks))
-            .cloned()
-            .collect()
+        self.records.values().map(|record| &record.marks).filter(|marks| of(marks)).cloned().collect()
     }
 }
 
 fn record(object: &Value, marks: Marks, settled: Option<(u64, u64)>) -> Record {
     let uid = text_at(object, &["metadata", "uid"]).to_owned();
-    Record {
-        uid,
-        version: version_of(object),
-        marks,
-        content: fingerprint(object),
-        settled,
-    }
+    Record { uid, version: version_of(object), marks, content: fingerprint(object), settled }
 }
 
 fn take<K: std::hash::Hash + Eq + Clone>(map: &mut HashMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {
@@ -248,17 +213,11 @@ mod tests {
     }
 
     fn policy() -> PolicyKey {
-        PolicyKey {
-            namespace: None,
-            name: "p".into(),
-        }
+        PolicyKey { namespace: None, name: "p".into() }
     }
 
     fn trigger() -> TriggerRef {
-        TriggerRef {
-            uid: "t".into(),
-            ..TriggerRef::default()
-        }
+        TriggerRef { uid: "t".into(), ..TriggerRef::default() }
     }
 
     #[test]
@@ -266,44 +225,23 @@ mod tests {
         let mut downstream = Downstream::default();
         let written = object("c", 5, "r", 1);
         downstream.settled(&written, 7);
-        assert!(
-            downstream.get(&ObjectKey::of(&written)).is_none(),
-            "nobody watches that kind"
-        );
+        assert!(downstream.get(&ObjectKey::of(&written)).is_none(), "nobody watches that kind");
         downstream.start_watch(&Gvk::new("v1", "ConfigMap"), None);
         downstream.settled(&written, 7);
         assert_eq!(downstream.see(&written), Seen::Same);
-        let Seen::Other(marks) = downstream.see(&object("c", 6, "r", 2)) else {
-            panic!("somebody's edit")
-        };
+        let Seen::Other(marks) = downstream.see(&object("c", 6, "r", 2)) else { panic!("somebody's edit") };
         assert_eq!(marks.len(), 1);
-        assert_eq!(
-            downstream
-                .get(&ObjectKey::of(&written))
-                .expect("there")
-                .settled
-                .expect("kept")
-                .0,
-            7
-        );
+        assert_eq!(downstream.get(&ObjectKey::of(&written)).expect("there").settled.expect("kept").0, 7);
     }
 
     #[test]
     fn both_owners_hear_of_a_change_of_hands() {
         let mut downstream = Downstream::default();
         downstream.see(&object("c", 1, "r", 1));
-        let Seen::Other(marks) = downstream.see(&object("c", 2, "other", 1)) else {
-            panic!("another owner")
-        };
-        assert_eq!(
-            marks.iter().map(|marks| marks.rule.as_str()).collect::<Vec<_>>(),
-            ["other", "r"]
-        );
+        let Seen::Other(marks) = downstream.see(&object("c", 2, "other", 1)) else { panic!("another owner") };
+        assert_eq!(marks.iter().map(|marks| marks.rule.as_str()).collect::<Vec<_>>(), ["other", "r"]);
         assert_eq!(downstream.of(&policy(), "r", &trigger()).len(), 0);
-        assert_eq!(
-            (downstream.count(&policy(), "r"), downstream.count(&policy(), "other")),
-            (0, 1)
-        );
+        assert_eq!((downstream.count(&policy(), "r"), downstream.count(&policy(), "other")), (0, 1));
     }
 
     #[test]

@@ -32,11 +32,7 @@ pub(super) enum DriveError {
     #[error(
         "policy {policy}, rule {rule}: more than {rounds} rounds of look-ups; the rule asks for more than its budget"
     )]
-    Rounds {
-        policy: String,
-        rule: String,
-        rounds: usize,
-    },
+    Rounds { policy: String, rule: String, rounds: usize },
 }
 
 pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Result<Driven, DriveError> {
@@ -54,11 +50,7 @@ pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Re
         }
     }
     let (policy, rounds) = (rule.policy.to_string(), facts.limits.rounds);
-    Err(DriveError::Rounds {
-        policy,
-        rule: rule.name.clone(),
-        rounds,
-    })
+    Err(DriveError::Rounds { policy, rule: rule.name.clone(), rounds })
 }
 
 async fn fetch_all(shared: &Shared, needs: BTreeSet<Fetch>) -> Result<Vec<(Fetch, Answer)>, ClusterError> {
@@ -74,9 +66,7 @@ fn seed(salt: u64, rule: &Rule, trigger: &Trigger) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write_u64(salt);
     let object = trigger.object().or_else(|| trigger.old_object());
-    let uid = object
-        .map(|object| text_at(object, &["metadata", "uid"]))
-        .unwrap_or_default();
+    let uid = object.map(|object| text_at(object, &["metadata", "uid"])).unwrap_or_default();
     for text in [rule.policy.to_string().as_str(), &rule.name, uid] {
         hasher.write(text.as_bytes());
         hasher.write_u8(0);
@@ -89,23 +79,15 @@ impl Sources {
         let Answer::Found(found) = answer else { return };
         match fetch {
             Fetch::Object(_) => self.add(found),
-            Fetch::List(_) => found
-                .as_array()
-                .into_iter()
-                .flatten()
-                .for_each(|object| self.add(object)),
+            Fetch::List(_) => found.as_array().into_iter().flatten().for_each(|object| self.add(object)),
             _ => {}
         }
     }
 
     fn add(&mut self, object: &Value) {
-        let marked = object
-            .pointer("/metadata/labels")
-            .is_some_and(|labels| labels.get(labels::CLONE_SOURCE).is_some());
-        self.0.insert(
-            text_at(object, &["metadata", "uid"]).to_owned(),
-            (ObjectKey::of(object), marked),
-        );
+        let marked =
+            object.pointer("/metadata/labels").is_some_and(|labels| labels.get(labels::CLONE_SOURCE).is_some());
+        self.0.insert(text_at(object, &["metadata", "uid"]).to_owned(), (ObjectKey::of(object), marked));
     }
 
     /// The object with this UID, unless it carries the mark already.

@@ -98,11 +98,7 @@ async fn by_uid(
     if trigger.uid.is_empty() {
         return Ok(None);
     }
-    let selection = Selection {
-        namespace: trigger.namespace.clone(),
-        metadata_only: true,
-        ..Selection::default()
-    };
+    let selection = Selection { namespace: trigger.namespace.clone(), metadata_only: true, ..Selection::default() };
     let objects = shared.api.list_all(kind, &selection).await?;
     let found = objects.iter().find(|object| text_at(object, &["metadata", "uid"]) == trigger.uid);
     Ok(found.map(|object| {

@@ -92,17 +92,10 @@ pub(super) async fn work(shared: Arc<Shared>, mut finishing: watch::Receiver<boo
             task = shared.queue.take() => task,
             _ = finishing.wait_for(|finish| *finish) => return,
         };
-        let Task {
-            key,
-            mut work,
-            failures,
-            ..
-        } = task;
+        let Task { key, mut work, failures, .. } = task;
         let started = Instant::now();
         let result = process(&shared, &key.policy, &key.rule, &work, failures > 0).await;
-        shared
-            .metrics
-            .executed(&key.policy, &key.rule, result.is_ok(), started.elapsed());
+        shared.metrics.executed(&key.policy, &key.rule, result.is_ok(), started.elapsed());
         match result {
             Ok(report) => {
                 if !report.created.is_empty() {
@@ -168,7 +161,9 @@ fn advance(shared: &Shared, stored: &Progress) -> Progress {
     for (policy, entry) in &mut current.0 {
         for (name, rule) in &mut entry.rules {
             let key = (policy.clone(), name.clone());
-            let done = match (busy.contains(&key), pending.get(&key), newest.get(&key)) {
+            // A pass that is not through may still find older triggers than those that the watch has brought.
+            let busy = busy.contains(&key) || shared.has_passes(&key);
+            let done = match (busy, pending.get(&key), newest.get(&key)) {
                 (true, ..) | (_, _, None) => continue,
                 (false, Some(oldest), Some(_)) => oldest.saturating_sub(1),
                 (false, None, Some(newest)) => *newest,
@@ -197,10 +192,7 @@ fn advance(shared: &Shared, stored: &Progress) -> Progress {
 /// Follows the ConfigMap of the operators' settings.
 pub(super) async fn follow_settings(shared: Arc<Shared>, name: String) {
     let kind = Arc::new(ApiKind::builtin("v1", "ConfigMap"));
-    let selection = Selection {
-        namespace: Some(shared.namespace.clone()),
-        ..Selection::default()
-    };
+    let selection = Selection { namespace: Some(shared.namespace.clone()), ..Selection::default() };
     let (sender, mut events) = channel(16);
     let following = follow(shared.api.clone(), kind, selection, sender);
     let reading = async {
@@ -219,9 +211,7 @@ pub(super) async fn follow_settings(shared: Arc<Shared>, name: String) {
             };
             let mut problems = Vec::new();
             let settings = Settings::read(data, &shared.namespace, &mut problems);
-            problems
-                .iter()
-                .for_each(|problem| warn!(%problem, "A setting cannot be read"));
+            problems.iter().for_each(|problem| warn!(%problem, "A setting cannot be read"));
             shared.settings.store(Arc::new(settings));
         }
     };

@@ -116,12 +116,8 @@ fn react(shared: &Shared, transition: &Transition) {
     let Some(policy) = &new.policy else { return };
     let old = old.as_ref().filter(|old| old.uid == new.uid);
     let before = || old.iter().flat_map(|old| &old.policy).flat_map(|policy| &policy.rules);
-    let removed: Vec<&Arc<Rule>> = before()
-        .filter(|old| policy.rules.iter().all(|new| new.name != old.name))
-        .collect();
-    let others = old
-        .map(|old| retargeted(&old.document, &new.document))
-        .unwrap_or_default();
+    let removed: Vec<&Arc<Rule>> = before().filter(|old| policy.rules.iter().all(|new| new.name != old.name)).collect();
+    let others = old.map(|old| retargeted(&old.document, &new.document)).unwrap_or_default();
     for rule in &removed {
         let (policy, rule, legacy) = (new.key.clone(), rule.name.clone(), rule.legacy());
         shared.chore(Chore::Bury { policy, rule, legacy });
@@ -131,11 +127,7 @@ fn react(shared: &Shared, transition: &Transition) {
         restart(&mut shared.progress(), new, &rule.name);
         if removed.is_empty() {
             let kinds = rule.target_kinds().into_iter().map(kind_of).collect();
-            shared.chore(Chore::Release {
-                policy: new.key.clone(),
-                rule: rule.name.clone(),
-                kinds,
-            });
+            shared.chore(Chore::Release { policy: new.key.clone(), rule: rule.name.clone(), kinds });
         }
     }
     for rule in &policy.rules {
@@ -158,11 +150,8 @@ pub(super) fn visit(shared: &Shared, indexed: &Indexed) {
 }
 
 fn look_at_downstream(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
-    let made = shared
-        .downstream()
-        .marks(|marks| marks.policy == *policy && marks.rule == rule.name);
-    made.iter()
-        .for_each(|marks| shared.enqueue_owner(Lane::Bulk, marks, Causes::POLICY, None));
+    let made = shared.downstream().marks(|marks| marks.policy == *policy && marks.rule == rule.name);
+    made.iter().for_each(|marks| shared.enqueue_owner(Lane::Bulk, marks, Causes::POLICY, None));
 }
 
 /// Kinds that are not watched yet are looked at when their watch begins.
@@ -171,12 +160,7 @@ fn look_at_triggers(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
         return;
     }
     let kinds = shared.discovery.kinds();
-    for kind in rule
-        .matching
-        .matching
-        .kinds()
-        .flat_map(|selector| kinds.select(selector))
-    {
+    for kind in rule.matching.matching.kinds().flat_map(|selector| kinds.select(selector)) {
         let watched = shared.triggers().is_synced(&kind.gvk, policy.namespace.as_deref());
         if watched {
             let (policy, rule, gvk) = (policy.clone(), rule.name.clone(), kind.gvk.clone());
@@ -200,39 +184,25 @@ fn begin(progress: &mut Progress, indexed: &Indexed, start: Moment) {
     let Some(policy) = &indexed.policy else { return };
     let entry = progress.0.entry(indexed.key.clone()).or_default();
     if entry.uid != indexed.uid {
-        *entry = PolicyProgress {
-            uid: indexed.uid.clone(),
-            ..PolicyProgress::default()
-        };
+        *entry = PolicyProgress { uid: indexed.uid.clone(), ..PolicyProgress::default() };
     }
     for rule in &policy.rules {
         let known = entry.rules.entry(rule.name.clone());
-        known
-            .or_insert_with(|| RuleProgress::starting(start, Vec::new()))
-            .legacy = rule.legacy();
+        known.or_insert_with(|| RuleProgress::starting(start, Vec::new())).legacy = rule.legacy();
     }
 }
 
 /// What was before does not count for a rule that makes other targets now.
 fn restart(progress: &mut Progress, indexed: &Indexed, rule: &str) {
-    let rule = progress
-        .0
-        .get_mut(&indexed.key)
-        .and_then(|policy| policy.rules.get_mut(rule));
+    let rule = progress.0.get_mut(&indexed.key).and_then(|policy| policy.rules.get_mut(rule));
     if let Some(rule) = rule {
-        rule.start = Moment {
-            version: indexed.version,
-            seconds: 0,
-        };
+        rule.start = Moment { version: indexed.version, seconds: 0 };
         rule.cursor = rule.start;
     }
 }
 
 fn start_of(indexed: &Indexed) -> Moment {
-    Moment {
-        version: indexed.version,
-        seconds: indexed.created,
-    }
+    Moment { version: indexed.version, seconds: indexed.created }
 }
 
 /// Goes on where the last holder of the lease stopped. Without any memory everything that exists is old.
@@ -244,10 +214,7 @@ pub(super) fn resume(shared: &Shared, recalled: Option<Progress>) {
     for indexed in snapshot.policies() {
         let mut start = start_of(indexed);
         if fresh && start.version <= listed_at {
-            start = Moment {
-                version: listed_at,
-                seconds: 0,
-            };
+            start = Moment { version: listed_at, seconds: 0 };
         }
         begin(&mut progress, indexed, start);
     }
@@ -257,10 +224,9 @@ pub(super) fn resume(shared: &Shared, recalled: Option<Progress>) {
         for (rule, known) in &entry.rules {
             let gone = match present {
                 None => true,
-                Some(indexed) => indexed
-                    .policy
-                    .as_ref()
-                    .is_some_and(|policy| policy.rules.iter().all(|found| found.name != *rule)),
+                Some(indexed) => {
+                    indexed.policy.as_ref().is_some_and(|policy| policy.rules.iter().all(|found| found.name != *rule))
+                }
             };
             if gone {
                 let (policy, rule, legacy) = (policy.clone(), rule.clone(), known.legacy.clone());
@@ -283,9 +249,7 @@ async fn settle(shared: &Shared, kind: &ApiKind, transition: Transition) {
 pub(super) async fn write_status(shared: &Shared, kind: &ApiKind, indexed: &Indexed) {
     let readiness = match indexed.problems.first() {
         None => Readiness::Ready,
-        Some(problem) => Readiness::NotReady {
-            because: problem.to_string(),
-        },
+        Some(problem) => Readiness::NotReady { because: problem.to_string() },
     };
     let Some(wanted) = policy_status(&indexed.document, &readiness, Timestamp::now()) else {
         return;

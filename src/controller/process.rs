@@ -12,9 +12,9 @@ use super::lookup::{Found, find};
 use super::settle::{Manner, Settled, settle};
 use super::shared::Shared;
 use super::work::{Causes, Work};
+use crate::cluster::ClusterError;
 use crate::cluster::apply::{Method, WriteError};
 use crate::cluster::events::Happening;
-use crate::cluster::ClusterError;
 use crate::core::generate::{Apply, Cause, Evaluation, Failure, Plan, PolicyKey, Trigger, TriggerRef, Way};
 use crate::core::matching::Operation;
 use crate::core::resource::ObjectKey;
@@ -71,13 +71,7 @@ pub(super) async fn process(
     }
     let mut report = Report::default();
     if !work.lost_sources.is_empty() {
-        let lost = |record: &Record| {
-            record
-                .marks
-                .source
-                .as_ref()
-                .is_some_and(|uid| work.lost_sources.contains(uid))
-        };
+        let lost = |record: &Record| record.marks.source.as_ref().is_some_and(|uid| work.lost_sources.contains(uid));
         let records = shared.downstream().of(policy, &rule.name, &work.trigger);
         let records = records.into_iter().filter(|(_, record)| lost(record)).collect();
         report.deleted += delete(shared, &entry, records, Grounds::Asked).await?;
@@ -89,7 +83,9 @@ pub(super) async fn process(
     let object = match find(shared, work, retry).await? {
         Found::Object(object) => object,
         Found::Unfindable => return Ok(report),
-        Found::NotYet => return Err(Trouble::Outage(format!("the triggers of kind {} are still being listed", work.trigger.gvk))),
+        Found::NotYet => {
+            return Err(Trouble::Outage(format!("the triggers of kind {} are still being listed", work.trigger.gvk)));
+        }
         Found::Gone => {
             // A rule for deletions makes its objects because the trigger is gone; one that listens to admission is told.
             if rule.synchronize && rule.way() == Way::Watch && !rule.matching.matching.lists(Operation::Delete) {
@@ -126,17 +122,9 @@ pub(super) async fn process(
 
 /// Whether an earlier rule of a policy that applies only one of its rules takes this trigger.
 pub(super) async fn is_preceded(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Result<bool, Trouble> {
-    for earlier in entry
-        .policy
-        .rules
-        .iter()
-        .take_while(|rule| rule.name != entry.rule.name)
-    {
+    for earlier in entry.policy.rules.iter().take_while(|rule| rule.name != entry.rule.name) {
         match drive(shared, earlier, trigger).await {
-            Ok(Driven {
-                evaluation: Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. },
-                ..
-            }) => {}
+            Ok(Driven { evaluation: Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. }, .. }) => {}
             Err(DriveError::Cluster(error)) if error.is_outage() => return Err(error.into()),
             _ => return Ok(true),
         }
@@ -158,11 +146,7 @@ pub(super) async fn fulfil(
     let Some(_writing) = shared.write_for(entry) else {
         return Err(Trouble::Outage("the rule has changed meanwhile".to_owned()));
     };
-    let method = if policy.server_side_apply {
-        Method::Apply
-    } else {
-        Method::Replace
-    };
+    let method = if policy.server_side_apply { Method::Apply } else { Method::Replace };
     let manner = Manner {
         reach: &rule.reach,
         method,
@@ -210,11 +194,7 @@ pub(super) async fn fulfil(
         }
     }
     report.deleted += prune(shared, entry, trigger, plan).await?;
-    errors.extend(
-        plan.failures
-            .iter()
-            .map(|failure| Trouble::Broken(failure.error.to_string())),
-    );
+    errors.extend(plan.failures.iter().map(|failure| Trouble::Broken(failure.error.to_string())));
     worst(errors)
 }
 
@@ -237,12 +217,8 @@ fn worst(errors: Vec<Trouble>) -> Result<(), Trouble> {
 
 /// Labels the sources of clones. That it fails is no reason not to clone.
 async fn mark_sources(shared: &Shared, entry: &RuleEntry, plan: &Plan, sources: &Sources) {
-    let uids: BTreeSet<&str> = plan
-        .targets
-        .iter()
-        .filter_map(|target| target.source.as_ref())
-        .map(|source| source.uid.as_str())
-        .collect();
+    let uids: BTreeSet<&str> =
+        plan.targets.iter().filter_map(|target| target.source.as_ref()).map(|source| source.uid.as_str()).collect();
     for key in uids.into_iter().filter_map(|uid| sources.unmarked(uid)) {
         if let Err(error) = shared.writer.mark_source(&entry.rule.reach, key).await {
             warn!(source = %key, %error, "Cannot mark a clone source: changes of it will not be followed");
@@ -266,20 +242,14 @@ async fn prune(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, plan: &
         return Ok(0);
     }
     let wanted: BTreeMap<&ObjectKey, ()> = plan.targets.iter().map(|target| (&target.key, ())).collect();
-    let alive: BTreeSet<&str> = plan
-        .targets
-        .iter()
-        .filter_map(|target| target.source.as_ref())
-        .map(|source| source.uid.as_str())
-        .collect();
+    let alive: BTreeSet<&str> =
+        plan.targets.iter().filter_map(|target| target.source.as_ref()).map(|source| source.uid.as_str()).collect();
     let orphaned = |key: &ObjectKey, record: &Record| {
         missing.contains(&key.gvk) && record.marks.source.as_deref().is_some_and(|uid| !alive.contains(uid))
     };
     let records = shared.downstream().of(&policy.key, &rule.name, trigger);
     let stale = records.into_iter().filter(|(key, _)| !wanted.contains_key(key));
-    let stale = stale
-        .filter(|(key, record)| may_prune || orphaned(key, record))
-        .collect();
+    let stale = stale.filter(|(key, record)| may_prune || orphaned(key, record)).collect();
     delete(shared, entry, stale, Grounds::Inferred).await
 }
 
@@ -330,9 +300,7 @@ async fn delete(
 /// Makes an event of an error that is worth one.
 fn tell(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, trouble: Trouble) -> Trouble {
     if let Trouble::Refused(error) | Trouble::Broken(error) = &trouble {
-        let TriggerRef {
-            gvk, namespace, name, ..
-        } = trigger.clone();
+        let TriggerRef { gvk, namespace, name, .. } = trigger.clone();
         warn!(policy = %entry.policy.key, rule = %entry.rule.name, error, "The rule failed");
         shared.herald.tell(Happening::Failed {
             policy: entry.policy.key.clone(),

@@ -84,10 +84,7 @@ impl<K: Clone + Eq + Hash, W: Merge> Default for Queue<K, W> {
             paused: BTreeMap::new(),
             counter: 0,
         };
-        Self {
-            state: Mutex::new(state),
-            arrived: Notify::new(),
-        }
+        Self { state: Mutex::new(state), arrived: Notify::new() }
     }
 }
 
@@ -97,13 +94,7 @@ impl<K: Clone + Eq + Hash, W: Merge> Queue<K, W> {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(slot) = state.slots.get_mut(&key) else {
-            let slot = Slot {
-                place: Place::Waiting,
-                work: Some(work),
-                lane,
-                failures: 0,
-                since: Instant::now(),
-            };
+            let slot = Slot { place: Place::Waiting, work: Some(work), lane, failures: 0, since: Instant::now() };
             state.slots.insert(key.clone(), slot);
             state.line(lane).push_back(key);
             self.arrived.notify_one();
@@ -207,12 +198,7 @@ impl<K: Clone + Eq + Hash, W: Merge> Queue<K, W> {
 
     /// How long the oldest key has been there.
     pub(super) fn oldest(&self) -> Duration {
-        self.lock()
-            .slots
-            .values()
-            .map(|slot| slot.since.elapsed())
-            .max()
-            .unwrap_or_default()
+        self.lock().slots.values().map(|slot| slot.since.elapsed()).max().unwrap_or_default()
     }
 
     /// Forgets everything that no worker has.
@@ -227,10 +213,7 @@ impl<K: Clone + Eq + Hash, W: Merge> Queue<K, W> {
 
     /// Looks at every key that is waiting or being worked on.
     pub(super) fn visit(&self, mut visit: impl FnMut(&K, Option<&W>)) {
-        self.lock()
-            .slots
-            .iter()
-            .for_each(|(key, slot)| visit(key, slot.work.as_ref()));
+        self.lock().slots.iter().for_each(|(key, slot)| visit(key, slot.work.as_ref()));
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K, W>> {
@@ -271,12 +254,7 @@ impl<K: Clone + Eq + Hash, W> State<K, W> {
         let slot = self.slots.get_mut(&key)?;
         slot.place = Place::Taken;
         let work = slot.work.take()?;
-        Some(Task {
-            key,
-            work,
-            failures: slot.failures,
-            since: slot.since,
-        })
+        Some(Task { key, work, failures: slot.failures, since: slot.since })
     }
 }
 
@@ -308,11 +286,7 @@ mod tests {
         let first = queue.take().await;
         assert_eq!((first.key, first.work), (1, Words(vec!["a", "c"])));
         queue.add(Lane::Live, 1, words("d"));
-        assert_eq!(
-            queue.take().await.key,
-            2,
-            "a key that is being worked on is not handed out again"
-        );
+        assert_eq!(queue.take().await.key, 2, "a key that is being worked on is not handed out again");
         queue.done(&1);
         assert_eq!(queue.take().await.work, words("d"));
         queue.done(&1);

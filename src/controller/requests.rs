@@ -57,10 +57,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         workers.spawn(work(shared.clone(), kind.clone(), queue.clone()));
     }
     let (sender, mut events) = channel(64);
-    let selection = Selection {
-        namespace: Some(shared.namespace.clone()),
-        ..Selection::default()
-    };
+    let selection = Selection { namespace: Some(shared.namespace.clone()), ..Selection::default() };
     let following = follow(shared.api.clone(), kind, selection, sender);
     let receiving = async {
         let mut known = BTreeSet::new();
@@ -137,11 +134,7 @@ async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, wai
     }
     let message = errors.join("; ");
     if waited < PATIENCE {
-        return Err(if wait {
-            Trouble::Broken(message)
-        } else {
-            Trouble::Refused(message)
-        });
+        return Err(if wait { Trouble::Broken(message) } else { Trouble::Refused(message) });
     }
     warn!(request = name, policy = %request.policy, error = message, "A stored request has failed for good");
     if request.ours {
@@ -172,10 +165,7 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
         Some(admission) => of_admission(shared, admission, entry, waited).await?,
     };
     let mut report = Report::default();
-    let reference = match (
-        trigger.object().or_else(|| trigger.old_object()),
-        entry.trigger.is_findable(),
-    ) {
+    let reference = match (trigger.object().or_else(|| trigger.old_object()), entry.trigger.is_findable()) {
         (_, true) => entry.trigger.clone(),
         (Some(object), false) => TriggerRef::of(object),
         (None, false) => TriggerRef::default(),
@@ -184,19 +174,14 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
     let deletes = entry.delete && found.rule.synchronize;
     match evaluation {
         // A change that was refused after all, or undone: the rule still applies, so nothing is taken away.
-        Some(Driven {
-            evaluation: Evaluation::Done(plan),
-            sources,
-        }) if !deletes || is_alive(&trigger, request) => {
+        Some(Driven { evaluation: Evaluation::Done(plan), sources }) if !deletes || is_alive(&trigger, request) => {
             let look_first = trigger.operation() != Some(Operation::Create);
             fulfil(shared, &found, &reference, &plan, &sources, look_first, &mut report)
                 .await
                 .map_err(Undone::Trouble)?;
         }
         _ if deletes => {
-            report.deleted += clean_up(shared, &found, &reference, Grounds::Asked)
-                .await
-                .map_err(Undone::Trouble)?;
+            report.deleted += clean_up(shared, &found, &reference, Grounds::Asked).await.map_err(Undone::Trouble)?;
         }
         _ => {}
     }
@@ -213,10 +198,7 @@ async fn evaluate(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Resu
     if entry.policy.apply == Apply::One && is_preceded(shared, entry, trigger).await.map_err(Undone::Trouble)? {
         return Ok(None);
     }
-    drive(shared, &entry.rule, trigger)
-        .await
-        .map(Some)
-        .map_err(|error| Undone::Trouble(error.into()))
+    drive(shared, &entry.rule, trigger).await.map(Some).map_err(|error| Undone::Trouble(error.into()))
 }
 
 /// The trigger of a request that no admission request caused.
@@ -225,10 +207,7 @@ async fn background(shared: &Shared, entry: &Entry) -> Result<Trigger, Undone> {
         Some(object) => Ok(Trigger::background(object)),
         // What is to be deleted is deleted whether the trigger lives or not.
         None if entry.delete => Ok(Trigger::background(Value::Null)),
-        None => Err(Undone::NotYet(format!(
-            "trigger {} {} does not exist",
-            entry.trigger.gvk, entry.trigger.name
-        ))),
+        None => Err(Undone::NotYet(format!("trigger {} {} does not exist", entry.trigger.gvk, entry.trigger.name))),
     }
 }
 
@@ -242,9 +221,8 @@ async fn of_admission(
 ) -> Result<Trigger, Undone> {
     let (group, version, plural, subresource) = admission.resource();
     let kinds = shared.discovery.kinds();
-    let parent = kinds
-        .by_plural(group, version, plural)
-        .map_or_else(|| entry.trigger.gvk.clone(), |kind| kind.gvk.clone());
+    let parent =
+        kinds.by_plural(group, version, plural).map_or_else(|| entry.trigger.gvk.clone(), |kind| kind.gvk.clone());
     let (roles, cluster_roles) = (admission.roles.clone(), admission.cluster_roles.clone());
     let trigger = Trigger::admission(admission.request.clone(), parent, roles, cluster_roles);
     let not_yet = |what: &str| Undone::NotYet(format!("{what} {} {}", entry.trigger.gvk, entry.trigger.name));
@@ -255,12 +233,8 @@ async fn of_admission(
             None => Err(not_yet("not stored:")),
         },
         Some(Operation::Update) => {
-            let object = stored(shared, entry)
-                .await?
-                .ok_or_else(|| not_yet("not there:"))?;
-            let before = admission
-                .old_object()
-                .map(|old| text_at(old, &["metadata", "resourceVersion"]));
+            let object = stored(shared, entry).await?.ok_or_else(|| not_yet("not there:"))?;
+            let before = admission.old_object().map(|old| text_at(old, &["metadata", "resourceVersion"]));
             let stored = before != Some(text_at(&object, &["metadata", "resourceVersion"]));
             if stored || admission.changes_nothing() || waited >= PATIENCE {
                 Ok(trigger.with_object(object))

@@ -39,10 +39,7 @@ const ATTEMPTS: usize = 4;
 
 pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>) -> Result<Settled, WriteError> {
     let wanted = fingerprint(&target.body);
-    let record = shared
-        .downstream()
-        .get(&target.key)
-        .map(|record| (record.content, record.settled));
+    let record = shared.downstream().get(&target.key).map(|record| (record.content, record.settled));
     if let Some((content, settled)) = record
         && (content == wanted || settled == Some((wanted, content)))
     {
@@ -71,10 +68,7 @@ pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>)
             other => return other,
         }
     }
-    Err(ClusterError::Conflict {
-        resource: target.key.to_string(),
-    }
-    .into())
+    Err(ClusterError::Conflict { resource: target.key.to_string() }.into())
 }
 
 /// Creates the target; nothing if it is there already.

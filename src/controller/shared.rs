@@ -60,6 +60,8 @@ pub(super) struct Shared {
     brake: Mutex<Brake>,
     /// The newest trigger of each one-shot rule.
     newest: Mutex<HashMap<(PolicyKey, String), u64>>,
+    /// How many passes over triggers a rule has before it. Until they are through, nothing is known to be done.
+    passes: Mutex<HashMap<(PolicyKey, String), usize>>,
     /// How many pieces of work of a rule are being written right now.
     writing: Mutex<HashMap<(PolicyKey, String), usize>>,
 }
@@ -77,6 +79,24 @@ impl Drop for Writing<'_> {
             *count -= 1;
             if *count == 0 {
                 writing.remove(&self.rule);
+            }
+        }
+    }
+}
+
+/// Held until a pass is through, however it ends.
+pub(super) struct Passing<'s> {
+    shared: &'s Shared,
+    rule: (PolicyKey, String),
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        let mut passes = lock(&self.shared.passes);
+        if let Some(count) = passes.get_mut(&self.rule) {
+            *count -= 1;
+            if *count == 0 {
+                passes.remove(&self.rule);
             }
         }
     }
@@ -137,6 +157,7 @@ impl Shared {
             progress: Mutex::default(),
             brake: Mutex::new(brake),
             newest: Mutex::default(),
+            passes: Mutex::default(),
             writing: Mutex::default(),
         }
     }
@@ -199,8 +220,31 @@ impl Shared {
     }
 
     pub(super) fn chore(&self, chore: Chore) {
+        if let Chore::Pass { policy, rule, .. } = &chore {
+            *lock(&self.passes).entry((policy.clone(), rule.clone())).or_default() += 1;
+        }
         // The receiver lives as long as the controller; at its end chores are not missed.
         let _ = self.chores.send(chore);
+    }
+
+    /// The end of this ends a pass that was asked for.
+    pub(super) fn passing(&self, chore: &Chore) -> Option<Passing<'_>> {
+        let Chore::Pass { policy, rule, .. } = chore else { return None };
+        Some(Passing { shared: self, rule: (policy.clone(), rule.clone()) })
+    }
+
+    /// Whether a rule has yet to go through some of its triggers.
+    pub(super) fn has_passes(&self, rule: &(PolicyKey, String)) -> bool {
+        if lock(&self.passes).contains_key(rule) {
+            return true;
+        }
+        let snapshot = self.snapshot.load();
+        let Some(entry) = snapshot.rule(&rule.0, &rule.1) else { return false };
+        // Kinds whose watch has not begun are gone through when it does.
+        let kinds = self.discovery.kinds();
+        let triggers = self.triggers();
+        let mut selected = entry.rule.matching.matching.kinds().flat_map(|selector| kinds.select(selector));
+        selected.any(|kind| !triggers.is_synced(&kind.gvk, rule.0.namespace.as_deref()))
     }
 
     pub(super) fn rule_progress(&self, policy: &PolicyKey, rule: &str) -> Option<RuleProgress> {
@@ -214,17 +258,9 @@ impl Shared {
         if self.is_filtered(&key) {
             return;
         }
-        let resource = Resource {
-            group: &gvk.group,
-            version: &gvk.version,
-            kind: &gvk.kind,
-            subresource: "",
-        };
+        let resource = Resource { group: &gvk.group, version: &gvk.version, kind: &gvk.kind, subresource: "" };
         let object = Arc::new(object);
-        for entry in snapshot
-            .candidates(&resource)
-            .filter(|entry| self.concerns(entry, sighting))
-        {
+        for entry in snapshot.candidates(&resource).filter(|entry| self.concerns(entry, sighting)) {
             let trigger = TriggerRef::of(&object);
             let is_news = self
                 .rule_progress(&entry.policy.key, &entry.rule.name)
@@ -238,22 +274,10 @@ impl Shared {
     /// Has every rule that a kind may concern go through what there is of it.
     pub(super) fn pass_over(&self, gvk: &Gvk) {
         let snapshot = self.snapshot.load();
-        let resource = Resource {
-            group: &gvk.group,
-            version: &gvk.version,
-            kind: &gvk.kind,
-            subresource: "",
-        };
-        for entry in snapshot
-            .candidates(&resource)
-            .filter(|entry| entry.rule.way() == Way::Watch)
-        {
+        let resource = Resource { group: &gvk.group, version: &gvk.version, kind: &gvk.kind, subresource: "" };
+        for entry in snapshot.candidates(&resource).filter(|entry| entry.rule.way() == Way::Watch) {
             let (policy, rule) = (entry.policy.key.clone(), entry.rule.name.clone());
-            self.chore(Chore::Pass {
-                policy,
-                rule,
-                gvk: gvk.clone(),
-            });
+            self.chore(Chore::Pass { policy, rule, gvk: gvk.clone() });
         }
     }
 
@@ -263,26 +287,14 @@ impl Shared {
     }
 
     pub(super) fn has_downstream(&self, entry: &RuleEntry, trigger: &TriggerRef) -> bool {
-        entry.rule.synchronize
-            && !self
-                .downstream()
-                .of(&entry.policy.key, &entry.rule.name, trigger)
-                .is_empty()
+        entry.rule.synchronize && !self.downstream().of(&entry.policy.key, &entry.rule.name, trigger).is_empty()
     }
 
     pub(super) fn is_filtered(&self, key: &ObjectKey) -> bool {
         let Gvk { group, version, kind } = &key.gvk;
-        let resource = Resource {
-            group,
-            version,
-            kind,
-            subresource: "",
-        };
+        let resource = Resource { group, version, kind, subresource: "" };
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        self.settings
-            .load()
-            .resource_filters
-            .matches(&resource, namespace, &key.name)
+        self.settings.load().resource_filters.matches(&resource, namespace, &key.name)
     }
 
     pub(super) fn enqueue_trigger(
@@ -319,8 +331,7 @@ impl Shared {
         }
         let mut work = Work::new(causes, marks.trigger.clone());
         work.lost_sources.extend(lost_source.map(str::to_owned));
-        self.queue
-            .add(lane, WorkKey::new(&marks.policy, &marks.rule, &marks.trigger), work);
+        self.queue.add(lane, WorkKey::new(&marks.policy, &marks.rule, &marks.trigger), work);
     }
 
     /// Has everybody who copied a source look at it again.

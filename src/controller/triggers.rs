@@ -36,11 +36,7 @@ pub(super) enum Seen {
 impl Triggers {
     /// Notes an object. Where status has a path of its own, its changes are nothing new.
     pub(super) fn see(&mut self, gvk: &Gvk, object: &Value, has_status: bool) -> Seen {
-        let content = if has_status {
-            fingerprint(object)
-        } else {
-            fingerprint_with_status(object)
-        };
+        let content = if has_status { fingerprint(object) } else { fingerprint_with_status(object) };
         let version = version_of(object);
         let text = |name: &str| text_at(object, &["metadata", name]);
         let spots = self.kinds.entry(gvk.clone()).or_default();
@@ -56,18 +52,8 @@ impl Triggers {
                 }
             }
             None => {
-                let namespace = Some(text("namespace"))
-                    .filter(|namespace| !namespace.is_empty())
-                    .map(Box::from);
-                spots.insert(
-                    text("uid").into(),
-                    Spot {
-                        namespace,
-                        name: text("name").into(),
-                        version,
-                        content,
-                    },
-                );
+                let namespace = Some(text("namespace")).filter(|namespace| !namespace.is_empty()).map(Box::from);
+                spots.insert(text("uid").into(), Spot { namespace, name: text("name").into(), version, content });
                 Seen::New
             }
         }
@@ -94,14 +80,9 @@ impl Triggers {
                 && spot.version <= version
                 && namespace.is_none_or(|namespace| spot.namespace.as_deref() == Some(namespace))
         };
-        let uids: Vec<Box<str>> = spots
-            .iter()
-            .filter(|(uid, spot)| gone(uid, spot))
-            .map(|(uid, _)| uid.clone())
-            .collect();
-        uids.into_iter()
-            .filter_map(|uid| spots.remove(&uid).map(|spot| reference(gvk, &uid, &spot)))
-            .collect()
+        let uids: Vec<Box<str>> =
+            spots.iter().filter(|(uid, spot)| gone(uid, spot)).map(|(uid, _)| uid.clone()).collect();
+        uids.into_iter().filter_map(|uid| spots.remove(&uid).map(|spot| reference(gvk, &uid, &spot))).collect()
     }
 
     /// Notes that a kind is going to be known.
@@ -132,10 +113,7 @@ impl Triggers {
         if self.kinds.contains_key(gvk) {
             return Some(gvk.clone());
         }
-        self.kinds
-            .keys()
-            .find(|kind| kind.group == gvk.group && kind.kind == gvk.kind)
-            .cloned()
+        self.kinds.keys().find(|kind| kind.group == gvk.group && kind.kind == gvk.kind).cloned()
     }
 }
 

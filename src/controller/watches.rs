@@ -77,17 +77,9 @@ fn wanted(shared: &Shared) -> BTreeMap<WatchKey, Arc<ApiKind>> {
     let (kinds, wants) = (shared.discovery.kinds(), shared.snapshot.load().wants());
     let mut found: Vec<(Purpose, Arc<ApiKind>, Option<String>)> = Vec::new();
     for (selector, namespace) in wants.triggers {
-        found.extend(
-            kinds
-                .select(&selector)
-                .into_iter()
-                .map(|kind| (Purpose::Triggers, kind, namespace.clone())),
-        );
+        found.extend(kinds.select(&selector).into_iter().map(|kind| (Purpose::Triggers, kind, namespace.clone())));
     }
-    for (purpose, list) in [
-        (Purpose::Downstream, wants.downstream),
-        (Purpose::Sources, wants.sources),
-    ] {
+    for (purpose, list) in [(Purpose::Downstream, wants.downstream), (Purpose::Sources, wants.sources)] {
         for (gvk, namespace) in list {
             found.extend(kinds.find(&gvk).map(|kind| (purpose, kind.clone(), namespace)));
         }
@@ -95,20 +87,10 @@ fn wanted(shared: &Shared) -> BTreeMap<WatchKey, Arc<ApiKind>> {
     let mut wanted = BTreeMap::new();
     for (purpose, kind, namespace) in found {
         let namespace = namespace.filter(|_| kind.is_namespaced());
-        wanted.insert(
-            WatchKey {
-                purpose,
-                gvk: kind.gvk.clone(),
-                namespace,
-            },
-            kind,
-        );
+        wanted.insert(WatchKey { purpose, gvk: kind.gvk.clone(), namespace }, kind);
     }
-    let whole: BTreeSet<(Purpose, Gvk)> = wanted
-        .keys()
-        .filter(|key| key.namespace.is_none())
-        .map(|key| (key.purpose, key.gvk.clone()))
-        .collect();
+    let whole: BTreeSet<(Purpose, Gvk)> =
+        wanted.keys().filter(|key| key.namespace.is_none()).map(|key| (key.purpose, key.gvk.clone())).collect();
     wanted.retain(|key, _| key.namespace.is_none() || !whole.contains(&(key.purpose, key.gvk.clone())));
     wanted
 }
@@ -128,11 +110,8 @@ async fn one(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>) {
         // A source that is itself generated is seen by the watch of generated objects.
         Purpose::Sources => format!("{},{}!={}", labels::CLONE_SOURCE, labels::MANAGED_BY, labels::MANAGER),
     };
-    let selection = Selection {
-        namespace: key.namespace.clone(),
-        labels,
-        metadata_only: key.purpose == Purpose::Sources,
-    };
+    let selection =
+        Selection { namespace: key.namespace.clone(), labels, metadata_only: key.purpose == Purpose::Sources };
     let (sender, events) = channel(64);
     let following = follow(shared.api.clone(), kind.clone(), selection, sender);
     match key.purpose {
@@ -154,12 +133,13 @@ async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut ev
                 see_trigger(&shared, &kind, object, synced);
             }
             Event::Synced { version } => {
-                let gone = shared.triggers().settle(&gvk, namespace.as_deref(), &listed, version);
-                listed = HashSet::new();
-                gone.into_iter().for_each(|trigger| lose_trigger(&shared, trigger));
+                // Asked for before the kind counts as known: at no moment does a rule seem to be through with it.
                 if !std::mem::replace(&mut synced, true) && shared.is_working() {
                     shared.pass_over(&gvk);
                 }
+                let gone = shared.triggers().settle(&gvk, namespace.as_deref(), &listed, version);
+                listed = HashSet::new();
+                gone.into_iter().for_each(|trigger| lose_trigger(&shared, trigger));
             }
             Event::Changed(object) => see_trigger(&shared, &kind, object, true),
             Event::Deleted(object) => {
@@ -193,19 +173,12 @@ fn lose_trigger(shared: &Shared, trigger: TriggerRef) {
     }
     let snapshot = shared.snapshot.load();
     let Gvk { group, version, kind } = &trigger.gvk;
-    let resource = Resource {
-        group,
-        version,
-        kind,
-        subresource: "",
-    };
+    let resource = Resource { group, version, kind, subresource: "" };
     for entry in snapshot.candidates(&resource) {
         let rule = &entry.rule;
         if rule.synchronize && rule.way() == Way::Watch && !rule.matching.matching.lists(Operation::Delete) {
             let key = WorkKey::new(&entry.policy.key, &rule.name, &trigger);
-            shared
-                .queue
-                .add(Lane::Live, key, Work::new(Causes::GONE, trigger.clone()));
+            shared.queue.add(Lane::Live, key, Work::new(Causes::GONE, trigger.clone()));
         }
     }
 }
@@ -268,11 +241,7 @@ async fn sources(shared: Arc<Shared>, kind: Arc<ApiKind>, mut events: Receiver<E
                 listed = HashSet::new();
                 for uid in gone {
                     if let Some((key, _)) = known.remove(&uid) {
-                        shared.chore(Chore::CheckSource {
-                            kind: kind.clone(),
-                            key,
-                            uid,
-                        });
+                        shared.chore(Chore::CheckSource { kind: kind.clone(), key, uid });
                     }
                 }
             }
@@ -280,11 +249,7 @@ async fn sources(shared: Arc<Shared>, kind: Arc<ApiKind>, mut events: Receiver<E
             Event::Deleted(object) => {
                 let uid = text_at(&object, &["metadata", "uid"]).to_owned();
                 known.remove(&uid);
-                shared.chore(Chore::CheckSource {
-                    kind: kind.clone(),
-                    key: ObjectKey::of(&object),
-                    uid,
-                });
+                shared.chore(Chore::CheckSource { kind: kind.clone(), key: ObjectKey::of(&object), uid });
             }
             Event::Trouble(error) => warn!(kind = %kind.gvk, %error, "Cannot watch sources"),
         }
@@ -312,10 +277,7 @@ pub(super) async fn follow_kinds(shared: Arc<Shared>) {
     const NOW_AND_THEN: Duration = Duration::from_secs(60);
     const TOGETHER: Duration = Duration::from_millis(100);
     let kind = Arc::new(ApiKind::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition"));
-    let selection = Selection {
-        metadata_only: true,
-        ..Selection::default()
-    };
+    let selection = Selection { metadata_only: true, ..Selection::default() };
     let (sender, mut events) = channel(64);
     let following = follow(shared.api.clone(), kind, selection, sender);
     let refreshing = async {

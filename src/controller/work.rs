@@ -71,42 +71,24 @@ impl std::ops::BitOr for Causes {
 
 impl WorkKey {
     pub(super) fn new(policy: &PolicyKey, rule: &str, trigger: &TriggerRef) -> Self {
-        Self {
-            policy: policy.clone(),
-            rule: rule.to_owned(),
-            trigger: identity(trigger),
-        }
+        Self { policy: policy.clone(), rule: rule.to_owned(), trigger: identity(trigger) }
     }
 }
 
 /// The UID of a trigger, or what else tells it from others.
 pub(super) fn identity(trigger: &TriggerRef) -> String {
-    if trigger.uid.is_empty() {
-        name_identity(trigger)
-    } else {
-        trigger.uid.clone()
-    }
+    if trigger.uid.is_empty() { name_identity(trigger) } else { trigger.uid.clone() }
 }
 
 /// What tells a trigger from others without its UID.
 pub(super) fn name_identity(trigger: &TriggerRef) -> String {
     let namespace = trigger.namespace.as_deref().unwrap_or_default();
-    format!(
-        "{}/{} {namespace}/{}",
-        trigger.gvk.group, trigger.gvk.kind, trigger.name
-    )
+    format!("{}/{} {namespace}/{}", trigger.gvk.group, trigger.gvk.kind, trigger.name)
 }
 
 impl Work {
     pub(super) fn new(causes: Causes, trigger: TriggerRef) -> Self {
-        Self {
-            causes,
-            trigger,
-            object: None,
-            lost_sources: BTreeSet::new(),
-            version: 0,
-            seen: Instant::now(),
-        }
+        Self { causes, trigger, object: None, lost_sources: BTreeSet::new(), version: 0, seen: Instant::now() }
     }
 }
 

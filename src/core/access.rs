@@ -28,10 +28,7 @@ impl Subject {
     /// A subject with the groups that every service account has; for any other name, none are known.
     pub fn account(user: impl Into<String>) -> Self {
         let user = user.into();
-        let groups = match user
-            .strip_prefix("system:serviceaccount:")
-            .and_then(|rest| rest.split_once(':'))
-        {
+        let groups = match user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
             Some((namespace, _)) => vec![
                 "system:serviceaccounts".to_owned(),
                 format!("system:serviceaccounts:{namespace}"),
@@ -70,14 +67,7 @@ mod tests {
     #[test]
     fn accounts_have_the_groups_of_accounts() {
         let account = Subject::account("system:serviceaccount:a:b");
-        assert_eq!(
-            account.groups,
-            [
-                "system:serviceaccounts",
-                "system:serviceaccounts:a",
-                "system:authenticated"
-            ]
-        );
+        assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"]);
         assert_eq!(Subject::account("jane").groups, [""; 0]);
     }
 
@@ -92,13 +82,6 @@ mod tests {
             name: "web".into(),
         };
         assert_eq!(access.to_string(), "deployments.apps/scale `web` in namespace `a`");
-        assert_eq!(
-            Access {
-                resource: "nodes".into(),
-                ..Access::default()
-            }
-            .to_string(),
-            "nodes"
-        );
+        assert_eq!(Access { resource: "nodes".into(), ..Access::default() }.to_string(), "nodes");
     }
 }

@@ -70,21 +70,17 @@ impl Catalog {
     /// What every cluster serves.
     pub fn builtin() -> Self {
         Self::new(kinds::all().flat_map(|row| {
-            let subresources = BUILTIN_SUBRESOURCES
-                .iter()
-                .find(|(kind, _)| *kind == row.kind)
-                .map_or(&[][..], |(_, names)| names);
+            let subresources =
+                BUILTIN_SUBRESOURCES.iter().find(|(kind, _)| *kind == row.kind).map_or(&[][..], |(_, names)| names);
             row.versions.iter().flat_map(move |version| {
-                std::iter::once(&"")
-                    .chain(subresources)
-                    .map(move |subresource| ApiResource {
-                        group: row.group.to_owned(),
-                        version: (*version).to_owned(),
-                        kind: row.kind.to_owned(),
-                        plural: row.plural.to_owned(),
-                        subresource: (*subresource).to_owned(),
-                        scope: row.scope,
-                    })
+                std::iter::once(&"").chain(subresources).map(move |subresource| ApiResource {
+                    group: row.group.to_owned(),
+                    version: (*version).to_owned(),
+                    kind: row.kind.to_owned(),
+                    plural: row.plural.to_owned(),
+                    subresource: (*subresource).to_owned(),
+                    scope: row.scope,
+                })
             })
         }))
     }
@@ -95,15 +91,12 @@ impl Catalog {
 
     /// Everything that a selector of a rule is about.
     pub fn select<'c>(&'c self, selector: &'c KindSelector) -> impl Iterator<Item = &'c ApiResource> {
-        self.resources
-            .iter()
-            .filter(|resource| selector.matches(&resource.as_resource()))
+        self.resources.iter().filter(|resource| selector.matches(&resource.as_resource()))
     }
 
     /// The resource of a kind, in exactly that version.
     pub fn get(&self, gvk: &Gvk) -> Option<&ApiResource> {
-        self.of_kind(&gvk.kind)
-            .find(|resource| resource.group == gvk.group && resource.version == gvk.version)
+        self.of_kind(&gvk.kind).find(|resource| resource.group == gvk.group && resource.version == gvk.version)
     }
 
     /// The resource of a kind, in the preferred version of its group.
@@ -114,10 +107,7 @@ impl Catalog {
     /// The resources of every kind of that name, whatever its group and version.
     pub fn of_kind<'c>(&'c self, kind: &str) -> impl Iterator<Item = &'c ApiResource> {
         let found = self.by_kind.get(kind).map(Vec::as_slice).unwrap_or_default();
-        found
-            .iter()
-            .map(|index| &self.resources[*index])
-            .filter(|resource| resource.subresource.is_empty())
+        found.iter().map(|index| &self.resources[*index]).filter(|resource| resource.subresource.is_empty())
     }
 
     /// The resource behind a plural name as requests carry it.
@@ -140,21 +130,12 @@ impl Catalog {
 
 impl ApiResource {
     pub fn gvk(&self) -> Gvk {
-        Gvk {
-            group: self.group.clone(),
-            version: self.version.clone(),
-            kind: self.kind.clone(),
-        }
+        Gvk { group: self.group.clone(), version: self.version.clone(), kind: self.kind.clone() }
     }
 
     /// What matching looks at.
     pub fn as_resource(&self) -> Resource<'_> {
-        Resource {
-            group: &self.group,
-            version: &self.version,
-            kind: &self.kind,
-            subresource: &self.subresource,
-        }
+        Resource { group: &self.group, version: &self.version, kind: &self.kind, subresource: &self.subresource }
     }
 
     /// `pods` or `pods/exec`, as webhook rules and roles name it.
@@ -186,10 +167,7 @@ mod tests {
         assert_eq!(paths("Namespace"), ["/v1/namespaces"]);
         assert_eq!(paths("Pod"), ["/v1/pods", "/v1/pods/ephemeralcontainers"]);
         assert_eq!(paths("Pod/exec"), ["/v1/pods/exec"]);
-        assert_eq!(
-            paths("batch/*/CronJob"),
-            ["batch/v1/cronjobs", "batch/v1beta1/cronjobs"]
-        );
+        assert_eq!(paths("batch/*/CronJob"), ["batch/v1/cronjobs", "batch/v1beta1/cronjobs"]);
         assert_eq!(paths("Nothing"), [""; 0]);
         assert_eq!(paths("Event"), ["/v1/events", "events.k8s.io/v1/events"]);
     }
@@ -197,10 +175,7 @@ mod tests {
     #[test]
     fn scopes_go_by_group_and_kind() {
         let catalog = Catalog::builtin();
-        assert_eq!(
-            catalog.scope(&Gvk::new("v2beta1", "ConfigMap")),
-            Some(Scope::Namespaced)
-        );
+        assert_eq!(catalog.scope(&Gvk::new("v2beta1", "ConfigMap")), Some(Scope::Namespaced));
         assert_eq!(catalog.scope(&Gvk::new("x.io/v1", "ConfigMap")), None);
         assert_eq!(catalog.get(&Gvk::new("v2beta1", "ConfigMap")), None);
         assert_eq!(
@@ -208,9 +183,6 @@ mod tests {
             Some(Scope::Cluster),
             "known without being served"
         );
-        assert_eq!(
-            catalog.by_plural("", "v1", "endpoints").map(|resource| &*resource.kind),
-            Some("Endpoints")
-        );
+        assert_eq!(catalog.by_plural("", "v1", "endpoints").map(|resource| &*resource.kind), Some("Endpoints"));
     }
 }

@@ -77,10 +77,7 @@ const SHOWN: usize = 64;
 
 impl<T> Default for Conditions<T> {
     fn default() -> Self {
-        Self::Blocks {
-            any: None,
-            all: Vec::new(),
-        }
+        Self::Blocks { any: None, all: Vec::new() }
     }
 }
 
@@ -100,10 +97,7 @@ impl<T> Conditions<T> {
             conditions.iter().map(|condition| condition.map(operand)).collect()
         };
         match self {
-            Self::Blocks { any, all } => Conditions::Blocks {
-                any: any.as_deref().map(&mut block),
-                all: block(all),
-            },
+            Self::Blocks { any, all } => Conditions::Blocks { any: any.as_deref().map(&mut block), all: block(all) },
             Self::List(list) => Conditions::List(block(list)),
         }
     }
@@ -121,26 +115,14 @@ impl<T> Conditions<T> {
 impl<T> Condition<T> {
     fn map<U>(&self, operand: &mut dyn FnMut(&T) -> U) -> Condition<U> {
         let (key, value) = (operand(&self.key), operand(&self.value));
-        Condition {
-            key,
-            operator: self.operator,
-            value,
-            message: self.message.clone(),
-        }
+        Condition { key, operator: self.operator, value, message: self.message.clone() }
     }
 
     fn test<E>(&self, resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<(bool, Tested), E> {
         let key = resolve(&self.key)?;
         let value = resolve(&self.value)?;
         let holds = self.operator.holds(&key, &value);
-        Ok((
-            holds,
-            Tested {
-                key,
-                operator: self.operator,
-                value,
-            },
-        ))
+        Ok((holds, Tested { key, operator: self.operator, value }))
     }
 }
 
@@ -179,11 +161,7 @@ fn evaluate_blocks<T, E>(
         agreeing.extend(condition.message.as_deref());
     }
     let holds = failure.is_none();
-    Ok(Verdict {
-        holds,
-        message: join(if holds { &agreeing } else { &refusing }, "; "),
-        failure,
-    })
+    Ok(Verdict { holds, message: join(if holds { &agreeing } else { &refusing }, "; "), failure })
 }
 
 fn evaluate_list<T, E>(list: &[Condition<T>], resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<Verdict, E> {
@@ -192,29 +170,18 @@ fn evaluate_list<T, E>(list: &[Condition<T>], resolve: &mut dyn FnMut(&T) -> Res
         let (holds, tested) = condition.test(resolve)?;
         if !holds {
             let message = condition.message.clone().unwrap_or_default();
-            return Ok(Verdict {
-                holds,
-                message,
-                failure: Some(Failure::All { index, tested }),
-            });
+            return Ok(Verdict { holds, message, failure: Some(Failure::All { index, tested }) });
         }
         agreeing.extend(condition.message.as_deref());
     }
-    Ok(Verdict {
-        holds: true,
-        message: join(&agreeing, ";"),
-        failure: None,
-    })
+    Ok(Verdict { holds: true, message: join(&agreeing, ";"), failure: None })
 }
 
 fn named<'c, T>(
     name: &'static str,
     block: &'c [Condition<T>],
 ) -> impl Iterator<Item = (&'static str, usize, &'c Condition<T>)> {
-    block
-        .iter()
-        .enumerate()
-        .map(move |(index, condition)| (name, index, condition))
+    block.iter().enumerate().map(move |(index, condition)| (name, index, condition))
 }
 
 fn join(messages: &[&str], separator: &str) -> String {
@@ -301,10 +268,7 @@ mod tests {
         #[track_caller]
         fn check(conditions: Value, expected: Result<(bool, &str), &str>) {
             let verdict = compile(conditions).evaluate(&mut resolve);
-            let found = verdict
-                .as_ref()
-                .map(|v| (v.holds, v.message.as_str()))
-                .map_err(String::as_str);
+            let found = verdict.as_ref().map(|v| (v.holds, v.message.as_str())).map_err(String::as_str);
             assert_eq!(found, expected);
         }
         check(Value::Null, Ok((true, "")));
@@ -318,10 +282,7 @@ mod tests {
         check(json!({"all": [yes("1"), no("2"), error("$never")]}), Ok((false, "2")));
         check(json!({"any": [yes("1")], "all": [yes("2")]}), Ok((true, "1; 2")));
         check(json!({"any": [yes("1")], "all": [no("2")]}), Ok((false, "2")));
-        check(
-            json!({"any": [no("1")], "all": [yes("2"), no("3")]}),
-            Ok((false, "1; 3")),
-        );
+        check(json!({"any": [no("1")], "all": [yes("2"), no("3")]}), Ok((false, "1; 3")));
         check(json!({"any": [no("1")], "all": [error("$late")]}), Err("$late"));
         check(json!({"any": [error("$first"), yes("")]}), Err("$first"));
         check(json!([yes("1"), yes("2")]), Ok((true, "1;2")));
@@ -343,10 +304,7 @@ mod tests {
             assert_eq!(verdict.failure.unwrap().to_string(), expected);
         }
         check(json!([yes(""), no("")]), r#""a" Equals "b" does not hold"#);
-        check(
-            json!({"any": [no(""), no("")]}),
-            r#"none of `any` holds: "a" Equals "b"; "a" Equals "b""#,
-        );
+        check(json!({"any": [no(""), no("")]}), r#"none of `any` holds: "a" Equals "b"; "a" Equals "b""#);
         check(json!({"any": []}), "an empty `any` block never holds");
         check(
             json!([{"key": "a".repeat(100), "operator": "AnyIn", "value": [1, 2]}]),

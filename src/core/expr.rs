@@ -47,10 +47,7 @@ pub struct Expression {
 
 impl Expression {
     pub fn compile(text: &str) -> Result<Self, SyntaxError> {
-        Ok(Self {
-            root: Arc::new(syntax::parse(text)?),
-            text: text.into(),
-        })
+        Ok(Self { root: Arc::new(syntax::parse(text)?), text: text.into() })
     }
 
     /// The text as it was written.

@@ -21,8 +21,8 @@
 //! | `request` | work that is stored in the cluster |
 
 pub mod api_path;
-mod brake;
 mod body;
+mod brake;
 pub mod context;
 pub mod diff;
 pub mod downstream;

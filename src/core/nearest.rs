@@ -20,10 +20,7 @@ const LONGEST: usize = 128;
 
 /// Case and underscores are the least of all slips.
 fn plain(word: &str) -> Vec<char> {
-    word.chars()
-        .filter(|letter| *letter != '_')
-        .flat_map(char::to_lowercase)
-        .collect()
+    word.chars().filter(|letter| *letter != '_').flat_map(char::to_lowercase).collect()
 }
 
 /// Insertions, deletions, replacements and swaps of neighbours.

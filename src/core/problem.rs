@@ -112,9 +112,7 @@ impl FieldPath {
     /// This path seen from further up: `parent` followed by its steps.
     #[must_use]
     pub fn below(&self, parent: &Self) -> Self {
-        self.steps()
-            .into_iter()
-            .fold(parent.clone(), |path, step| path.step(step.clone()))
+        self.steps().into_iter().fold(parent.clone(), |path, step| path.step(step.clone()))
     }
 
     /// A value below, at the `/`-joined path that templates use; digits are taken for the index of a list.
@@ -202,11 +200,7 @@ impl fmt::Display for FieldPath {
 
 impl Problem {
     pub fn new(field: &FieldPath, reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            field: field.clone(),
-            reason,
-            message: message.into(),
-        }
+        Self { field: field.clone(), reason, message: message.into() }
     }
 }
 
@@ -252,12 +246,7 @@ mod tests {
 
     #[test]
     fn paths_render_as_kubernetes_users_know_them() {
-        let path = FieldPath::root()
-            .field("spec")
-            .field("to")
-            .index(0)
-            .field("tags")
-            .key("kuma.io/\"x\"");
+        let path = FieldPath::root().field("spec").field("to").index(0).field("tags").key("kuma.io/\"x\"");
         assert_eq!(path.to_string(), r#"spec.to[0].tags["kuma.io/\"x\""]"#);
         assert_eq!(FieldPath::root().field("conf").to_string(), "conf");
         assert_eq!(FieldPath::root().to_string(), "");
@@ -269,9 +258,6 @@ mod tests {
         assert_eq!(to.index(1), FieldPath::root().field("to".to_owned()).index(1));
         assert_ne!(to.index(1), to.index(2));
         assert!(to < to.index(0) && to.index(0) < to.index(1));
-        assert_eq!(
-            to.index(1).below(&FieldPath::root().field("spec")).to_string(),
-            "spec.to[1]"
-        );
+        assert_eq!(to.index(1).below(&FieldPath::root().field("spec")).to_string(), "spec.to[1]");
     }
 }

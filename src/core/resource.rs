@@ -27,11 +27,7 @@ impl Gvk {
     /// From an `apiVersion` such as `v1` or `apps/v1`.
     pub fn new(api_version: &str, kind: impl Into<String>) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        Self {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.into(),
-        }
+        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.into() }
     }
 
     /// Of an object, as far as it says so.
@@ -62,10 +58,7 @@ impl ObjectKey {
 
 /// The text at a path of fields, empty if there is none.
 pub fn text_at<'v>(value: &'v Value, path: &[&str]) -> &'v str {
-    path.iter()
-        .try_fold(value, |value, field| value.get(field))
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    path.iter().try_fold(value, |value, field| value.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// `apps/v1 Deployment`

@@ -63,17 +63,10 @@ pub trait Labels {
 impl LabelSelector {
     /// A selector for exactly these labels.
     pub fn from_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let test = |(key, value): (&str, &str)| LabelTest {
-            key: key.into(),
-            value: value.into(),
-            pattern: false,
-        };
+        let test = |(key, value): (&str, &str)| LabelTest { key: key.into(), value: value.into(), pattern: false };
         let mut labels: Vec<LabelTest> = labels.into_iter().map(test).collect();
         labels.sort_by(|a, b| a.key.cmp(&b.key));
-        Self {
-            labels,
-            requirements: Vec::new(),
-        }
+        Self { labels, requirements: Vec::new() }
     }
 
     /// Whether it asks for nothing.
@@ -92,17 +85,8 @@ impl LabelSelector {
 
     /// The first part that does not hold, in words.
     pub fn mismatch(&self, labels: &dyn Labels) -> Option<String> {
-        let label = self
-            .labels
-            .iter()
-            .find(|test| !test.matches(labels))
-            .map(ToString::to_string);
-        label.or_else(|| {
-            self.requirements
-                .iter()
-                .find(|test| !test.matches(labels))
-                .map(ToString::to_string)
-        })
+        let label = self.labels.iter().find(|test| !test.matches(labels)).map(ToString::to_string);
+        label.or_else(|| self.requirements.iter().find(|test| !test.matches(labels)).map(ToString::to_string))
     }
 }
 
@@ -178,8 +162,7 @@ impl Labels for Map<String, Value> {
     }
 
     fn any_label(&self, test: &mut dyn FnMut(&str, &str) -> bool) -> bool {
-        self.iter()
-            .any(|(key, value)| value.as_str().is_some_and(|value| test(key, value)))
+        self.iter().any(|(key, value)| value.as_str().is_some_and(|value| test(key, value)))
     }
 }
 

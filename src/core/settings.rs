@@ -60,12 +60,7 @@ mod tests {
     }
 
     fn filters(settings: &Settings, kind: &str, namespace: &str, name: &str) -> bool {
-        let resource = Resource {
-            group: "",
-            version: "v1",
-            kind,
-            subresource: "",
-        };
+        let resource = Resource { group: "", version: "v1", kind, subresource: "" };
         settings.resource_filters.matches(&resource, namespace, name)
     }
 
@@ -84,10 +79,7 @@ mod tests {
         let settings = read(json!({"resourceFilters": "[Secret,*,a*]", "generateSuccessEvents": "true"}));
         assert!(filters(&settings, "Secret", "default", "abc"));
         assert!(!filters(&settings, "Secret", "kube-system", "b"));
-        assert!(
-            filters(&settings, "Secret", "writ-system", "b"),
-            "its own namespace stays out in any case"
-        );
+        assert!(filters(&settings, "Secret", "writ-system", "b"), "its own namespace stays out in any case");
         assert!(settings.success_events);
     }
 }

@@ -109,10 +109,7 @@ impl fmt::Display for Note {
                 write!(f, "key `{key}` stands twice in this mapping, the last one counts")
             }
             NoteKind::Ambiguous { text, read_as } => {
-                write!(
-                    f,
-                    "unquoted `{text}` is read as {read_as}, as kubectl does; quote it if text is meant"
-                )
+                write!(f, "unquoted `{text}` is read as {read_as}, as kubectl does; quote it if text is meant")
             }
         }
     }
@@ -160,16 +157,8 @@ struct Frame {
 }
 
 enum Open {
-    List {
-        items: Vec<Value>,
-        marks: Vec<Mark>,
-    },
-    Map {
-        entries: Map<String, Value>,
-        marks: BTreeMap<String, Mark>,
-        key: Option<Key>,
-        merged: Vec<Node>,
-    },
+    List { items: Vec<Value>, marks: Vec<Mark> },
+    Map { entries: Map<String, Value>, marks: BTreeMap<String, Mark>, key: Option<Key>, merged: Vec<Node> },
 }
 
 enum Key {
@@ -189,20 +178,12 @@ struct Builder {
 impl<'t> Reader<'t> {
     fn new(text: &'t str, marks: Marks) -> Self {
         let options = granit_parser::options! { emit_comments: false };
-        Self {
-            events: Parser::new_from_str_with_options(text, options),
-            marks,
-        }
+        Self { events: Parser::new_from_str_with_options(text, options), marks }
     }
 
     fn next_document(&mut self) -> Result<Option<Document>, YamlError> {
-        let mut builder = Builder {
-            stack: Vec::new(),
-            anchors: BTreeMap::new(),
-            aliased: 0,
-            notes: Vec::new(),
-            marks: self.marks,
-        };
+        let mut builder =
+            Builder { stack: Vec::new(), anchors: BTreeMap::new(), aliased: 0, notes: Vec::new(), marks: self.marks };
         let mut root: Option<Node> = None;
         for next in self.events.by_ref() {
             let (event, span) = next.map_err(syntax)?;
@@ -211,11 +192,7 @@ impl<'t> Reader<'t> {
                 Event::DocumentEnd => match root.take() {
                     // A document without content (only comments, or nothing between two `---`) is no document.
                     Some(node) if !node.value.is_null() => {
-                        return Ok(Some(Document {
-                            value: node.value,
-                            notes: builder.notes,
-                            marks: node.mark,
-                        }));
+                        return Ok(Some(Document { value: node.value, notes: builder.notes, marks: node.mark }));
                     }
                     _ => {}
                 },
@@ -246,26 +223,12 @@ impl Builder {
                 let value = self.resolve(&text, style, tag.as_deref(), at)?;
                 self.finish(Node::leaf(value, at), anchor)
             }
-            Event::SequenceStart(_, anchor, _) => self.open(
-                at,
-                anchor,
-                Open::List {
-                    items: Vec::new(),
-                    marks: Vec::new(),
-                },
-            ),
+            Event::SequenceStart(_, anchor, _) => {
+                self.open(at, anchor, Open::List { items: Vec::new(), marks: Vec::new() })
+            }
             Event::MappingStart(_, anchor, _) => {
                 let (entries, marks) = (Map::new(), BTreeMap::new());
-                self.open(
-                    at,
-                    anchor,
-                    Open::Map {
-                        entries,
-                        marks,
-                        key: None,
-                        merged: Vec::new(),
-                    },
-                )
+                self.open(at, anchor, Open::Map { entries, marks, key: None, merged: Vec::new() })
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(frame) = self.stack.pop() else { return Ok(None) };
@@ -280,11 +243,7 @@ impl Builder {
                 if self.aliased > MAX_ALIASED {
                     return Err(at.error(format!("aliases copy more than {MAX_ALIASED} values")));
                 }
-                if let Some(Frame {
-                    kind: Open::Map { key: key @ None, .. },
-                    ..
-                }) = self.stack.last_mut()
-                {
+                if let Some(Frame { kind: Open::Map { key: key @ None, .. }, .. }) = self.stack.last_mut() {
                     let Value::String(name) = node.value else {
                         return Err(at.error("an alias used as a key must stand for text"));
                     };
@@ -298,22 +257,13 @@ impl Builder {
     }
 
     fn open(&mut self, at: Position, anchor: usize, kind: Open) -> Result<Option<Node>, YamlError> {
-        if let Some(Frame {
-            kind: Open::Map { key: None, .. },
-            ..
-        }) = self.stack.last()
-        {
+        if let Some(Frame { kind: Open::Map { key: None, .. }, .. }) = self.stack.last() {
             return Err(at.error("a mapping or list cannot be a key"));
         }
         if self.stack.len() >= MAX_DEPTH {
             return Err(at.error(format!("nested deeper than {MAX_DEPTH} levels")));
         }
-        self.stack.push(Frame {
-            at,
-            anchor,
-            size: 1,
-            kind,
-        });
+        self.stack.push(Frame { at, anchor, size: 1, kind });
         Ok(None)
     }
 
@@ -325,11 +275,7 @@ impl Builder {
         tag: Option<&Tag>,
         at: Position,
     ) -> Result<Option<Key>, YamlError> {
-        let Some(Frame {
-            kind: Open::Map { key: None, .. },
-            ..
-        }) = self.stack.last()
-        else {
+        let Some(Frame { kind: Open::Map { key: None, .. }, .. }) = self.stack.last() else {
             return Ok(None);
         };
         if style == ScalarStyle::Plain && text == "<<" {
@@ -347,11 +293,7 @@ impl Builder {
         if let (Key::Name(name, at), true) = (&opened, anchor != 0) {
             self.anchors.insert(anchor, Node::leaf(Value::from(name.as_str()), *at));
         }
-        if let Some(Frame {
-            kind: Open::Map { key, .. },
-            ..
-        }) = self.stack.last_mut()
-        {
+        if let Some(Frame { kind: Open::Map { key, .. }, .. }) = self.stack.last_mut() {
             *key = Some(opened);
         }
         Ok(None)
@@ -364,10 +306,7 @@ impl Builder {
         }
         let resolved = scalar::resolve(tag, text).map_err(|reason| at.error(reason))?;
         if self.marks == Marks::Keep && tag.is_none() && scalar::is_ambiguous(text, &resolved) {
-            let kind = NoteKind::Ambiguous {
-                text: text.to_owned(),
-                read_as: resolved.clone(),
-            };
+            let kind = NoteKind::Ambiguous { text: text.to_owned(), read_as: resolved.clone() };
             self.notes.push(Note { position: at, kind });
         }
         Ok(resolved)
@@ -389,22 +328,11 @@ impl Builder {
                     marks.push(node.mark);
                 }
             }
-            Open::Map {
-                entries,
-                marks,
-                key,
-                merged,
-            } => match key.take() {
+            Open::Map { entries, marks, key, merged } => match key.take() {
                 Some(Key::Merge) => merge_sources(node, merged)?,
                 Some(Key::Name(name, at)) => {
                     if self.marks == Marks::Keep {
-                        marks.insert(
-                            name.clone(),
-                            Mark {
-                                at,
-                                below: node.mark.below,
-                            },
-                        );
+                        marks.insert(name.clone(), Mark { at, below: node.mark.below });
                         if entries.contains_key(&name) {
                             let kind = NoteKind::DuplicateKey { key: name.clone() };
                             self.notes.push(Note { position: at, kind });
@@ -441,23 +369,12 @@ impl Frame {
     fn close(self) -> Node {
         let (value, below) = match self.kind {
             Open::List { items, marks } => (Value::Array(items), Below::List(marks)),
-            Open::Map {
-                mut entries,
-                mut marks,
-                merged,
-                ..
-            } => {
+            Open::Map { mut entries, mut marks, merged, .. } => {
                 for Node { value, mark, .. } in merged {
                     let Value::Object(source) = value else { continue };
                     for (name, value) in source {
                         if !entries.contains_key(&name) {
-                            marks.insert(
-                                name.clone(),
-                                Mark {
-                                    at: mark.at,
-                                    below: Below::Nothing,
-                                },
-                            );
+                            marks.insert(name.clone(), Mark { at: mark.at, below: Below::Nothing });
                             entries.insert(name, value);
                         }
                     }
@@ -465,42 +382,25 @@ impl Frame {
                 (Value::Object(entries), Below::Map(marks))
             }
         };
-        Node {
-            value,
-            mark: Mark { at: self.at, below },
-            size: self.size,
-        }
+        Node { value, mark: Mark { at: self.at, below }, size: self.size }
     }
 }
 
 impl Node {
     fn leaf(value: Value, at: Position) -> Self {
-        Self {
-            value,
-            mark: Mark {
-                at,
-                below: Below::Nothing,
-            },
-            size: 1,
-        }
+        Self { value, mark: Mark { at, below: Below::Nothing }, size: 1 }
     }
 }
 
 impl Position {
     fn error(self, reason: impl Into<String>) -> YamlError {
-        YamlError {
-            position: self,
-            reason: reason.into(),
-        }
+        YamlError { position: self, reason: reason.into() }
     }
 }
 
 impl From<Marker> for Position {
     fn from(marker: Marker) -> Self {
-        Self {
-            line: marker.line(),
-            column: marker.col() + 1,
-        }
+        Self { line: marker.line(), column: marker.col() + 1 }
     }
 }
 
@@ -526,19 +426,10 @@ mod tests {
             "{a: yes, b: No, c: on, d: n, e: 'yes'}",
             json!({"a": true, "b": false, "c": true, "d": false, "e": "yes"}),
         );
-        check(
-            "[010, 0o10, 08, 0x1F, 0b11, 1_000, -7, +7]",
-            json!([8, 8, 8.0, 31, 3, 1000, -7, 7]),
-        );
-        check(
-            "[1.5, .5, 5., 1e3, 1e+3, 18446744073709551615]",
-            json!([1.5, 0.5, 5.0, 1000.0, 1000.0, u64::MAX]),
-        );
+        check("[010, 0o10, 08, 0x1F, 0b11, 1_000, -7, +7]", json!([8, 8, 8.0, 31, 3, 1000, -7, 7]));
+        check("[1.5, .5, 5., 1e3, 1e+3, 18446744073709551615]", json!([1.5, 0.5, 5.0, 1000.0, 1000.0, u64::MAX]));
         check("[~, null, Null, '']", json!([null, null, null, ""]));
-        check(
-            "[2024-01-02, 12:30, 1.2.3, 0644x]",
-            json!(["2024-01-02", "12:30", "1.2.3", "0644x"]),
-        );
+        check("[2024-01-02, 12:30, 1.2.3, 0644x]", json!(["2024-01-02", "12:30", "1.2.3", "0644x"]));
         check("{y: 1, 5: 2, 1.5: 3}", json!({"true": 1, "5": 2, "1.5": 3}));
         check("[!!str 5, !!int '5', !!float 5]", json!(["5", 5, 5.0]));
     }
@@ -549,10 +440,7 @@ mod tests {
             "a: &x {k: 1, l: 2}\nb:\n  <<: *x\n  l: 3\nc: [*x]",
             json!({"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 3}, "c": [{"k": 1, "l": 2}]}),
         );
-        check(
-            "a: {<<: [{x: 1}, {x: 2, w: 2}], z: 3}",
-            json!({"a": {"x": 1, "w": 2, "z": 3}}),
-        );
+        check("a: {<<: [{x: 1}, {x: 2, w: 2}], z: 3}", json!({"a": {"x": 1, "w": 2, "z": 3}}));
         check("a: 1\na: 2", json!({"a": 2}));
         check("a: |\n  x\n  y\nb: >\n  x\n  y", json!({"a": "x\ny\n", "b": "x y\n"}));
         check("", Value::Null);
@@ -573,11 +461,7 @@ mod tests {
     fn fields_have_lines() {
         let text = "spec:\n  conf:\n    modifications:\n    - cluster: {}\n    - listener:\n        operation: add\n";
         let document = read(text).remove(0).expect("good YAML");
-        let entry = FieldPath::root()
-            .field("spec")
-            .field("conf")
-            .field("modifications")
-            .index(1);
+        let entry = FieldPath::root().field("spec").field("conf").field("modifications").index(1);
         assert_eq!(document.position_of(&entry), Position { line: 5, column: 7 });
         let operation = entry.field("listener").field("operation");
         assert_eq!(document.position_of(&operation), Position { line: 6, column: 9 });
@@ -586,23 +470,10 @@ mod tests {
 
     #[test]
     fn doubtful_text_is_noted() {
-        let document = read("a: no\nb: 010\na: 'on'\nn: 1\nc: 1_000\nd: true\ne: 8080\n")
-            .remove(0)
-            .expect("good YAML");
-        let notes: Vec<String> = document
-            .notes
-            .iter()
-            .map(|n| format!("{}: {:?}", n.position.line, n.kind))
-            .collect();
-        let ambiguous = |text: &str, value: Value| {
-            format!(
-                "{:?}",
-                NoteKind::Ambiguous {
-                    text: text.into(),
-                    read_as: value
-                }
-            )
-        };
+        let document = read("a: no\nb: 010\na: 'on'\nn: 1\nc: 1_000\nd: true\ne: 8080\n").remove(0).expect("good YAML");
+        let notes: Vec<String> = document.notes.iter().map(|n| format!("{}: {:?}", n.position.line, n.kind)).collect();
+        let ambiguous =
+            |text: &str, value: Value| format!("{:?}", NoteKind::Ambiguous { text: text.into(), read_as: value });
         assert_eq!(
             notes,
             vec![

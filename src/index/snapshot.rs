@@ -35,13 +35,7 @@ impl Snapshot {
         let mut rules = KindIndex::default();
         for policy in policies.values().filter_map(|indexed| indexed.policy.as_ref()) {
             for rule in &policy.rules {
-                rules.insert(
-                    &rule.matching.matching,
-                    RuleEntry {
-                        policy: policy.clone(),
-                        rule: rule.clone(),
-                    },
-                );
+                rules.insert(&rule.matching.matching, RuleEntry { policy: policy.clone(), rule: rule.clone() });
             }
         }
         Self { policies, rules }
@@ -63,19 +57,13 @@ impl Snapshot {
     pub fn rule(&self, policy: &PolicyKey, rule: &str) -> Option<RuleEntry> {
         let policy = self.policies.get(policy)?.policy.as_ref()?;
         let rule = policy.rules.iter().find(|found| found.name == rule)?;
-        Some(RuleEntry {
-            policy: policy.clone(),
-            rule: rule.clone(),
-        })
+        Some(RuleEntry { policy: policy.clone(), rule: rule.clone() })
     }
 
     pub fn rules(&self) -> impl Iterator<Item = RuleEntry> {
         let policies = self.policies.values().filter_map(|indexed| indexed.policy.as_ref());
         policies.flat_map(|policy| {
-            policy.rules.iter().map(move |rule| RuleEntry {
-                policy: policy.clone(),
-                rule: rule.clone(),
-            })
+            policy.rules.iter().map(move |rule| RuleEntry { policy: policy.clone(), rule: rule.clone() })
         })
     }
 
@@ -88,11 +76,7 @@ impl Snapshot {
             };
             // A one-shot rule that hears of its triggers through admission has nothing to look out for.
             if rule.synchronize || rule.way() == Way::Watch {
-                let kinds = rule
-                    .matching
-                    .matching
-                    .kinds()
-                    .filter(|kind| kind.subresource.is_empty());
+                let kinds = rule.matching.matching.kinds().filter(|kind| kind.subresource.is_empty());
                 wants.triggers.extend(kinds.map(|kind| (kind.clone(), within.clone())));
             }
             if rule.synchronize {
@@ -116,16 +100,8 @@ fn target_kinds(rule: &Rule) -> Vec<(Mode, Gvk)> {
     };
     let kinds = outputs.into_iter().flat_map(|output| {
         let patterns = output.patterns().iter().flat_map(|pattern| &pattern.kinds);
-        patterns.map(move |kind| {
-            (
-                output.mode(),
-                &kind.api_version,
-                kind.kind.split('/').next().unwrap_or_default(),
-            )
-        })
+        patterns.map(move |kind| (output.mode(), &kind.api_version, kind.kind.split('/').next().unwrap_or_default()))
     });
     let fixed = kinds.filter(|(_, version, kind)| !version.contains("{{") && !kind.contains("{{") && !kind.is_empty());
-    fixed
-        .map(|(mode, version, kind)| (mode, Gvk::new(version, kind)))
-        .collect()
+    fixed.map(|(mode, version, kind)| (mode, Gvk::new(version, kind))).collect()
 }

@@ -56,10 +56,7 @@ impl Index {
         let old = self.policies.get(&key).cloned();
         let changed = old.as_ref().is_none_or(|old| is_other(&old.document, &document));
         let new = Arc::new(match &old {
-            Some(old) if !changed => Indexed {
-                document: Arc::new(document),
-                ..Indexed::clone(old)
-            },
+            Some(old) if !changed => Indexed { document: Arc::new(document), ..Indexed::clone(old) },
             _ => Indexed::compile(key.clone(), document, kinds),
         });
         self.policies.insert(key, new.clone());
@@ -122,9 +119,7 @@ fn key_of(document: &Value) -> PolicyKey {
 
 fn is_other(old: &Value, new: &Value) -> bool {
     let part = |document: &Value, pointer: &str| document.pointer(pointer).cloned();
-    ["/spec", "/metadata/annotations", "/metadata/uid"]
-        .iter()
-        .any(|pointer| part(old, pointer) != part(new, pointer))
+    ["/spec", "/metadata/annotations", "/metadata/uid"].iter().any(|pointer| part(old, pointer) != part(new, pointer))
 }
 
 #[cfg(test)]
@@ -179,16 +174,9 @@ mod tests {
         let mut index = Index::default();
         apply(&mut index, policy("a", "x", "1"));
         apply(&mut index, policy("b", "x", "1"));
-        let present = BTreeSet::from([PolicyKey {
-            namespace: None,
-            name: "a".into(),
-        }]);
+        let present = BTreeSet::from([PolicyKey { namespace: None, name: "a".into() }]);
         assert_eq!(index.retain(true, &BTreeSet::new()).len(), 0, "the other sort");
-        let gone: Vec<_> = index
-            .retain(false, &present)
-            .iter()
-            .map(|gone| gone.key.to_string())
-            .collect();
+        let gone: Vec<_> = index.retain(false, &present).iter().map(|gone| gone.key.to_string()).collect();
         assert_eq!(gone, ["b"]);
     }
 }

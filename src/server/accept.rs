@@ -31,10 +31,7 @@ pub struct Bound {
 #[non_exhaustive]
 pub enum ServerError {
     #[error("cannot listen on {address}: {source}")]
-    Bind {
-        address: SocketAddr,
-        source: std::io::Error,
-    },
+    Bind { address: SocketAddr, source: std::io::Error },
 }
 
 impl Bound {

@@ -49,10 +49,7 @@ where
             Some(buffer) => buffer.extend_from_slice(&data),
             None if first.is_empty() => first = data,
             None => {
-                let wanted = announced
-                    .upper()
-                    .map_or(0, |upper| usize::try_from(upper).unwrap_or(limit))
-                    .min(limit);
+                let wanted = announced.upper().map_or(0, |upper| usize::try_from(upper).unwrap_or(limit)).min(limit);
                 let mut buffer = BytesMut::with_capacity(wanted.max(first.len() + data.len()));
                 buffer.extend_from_slice(&first);
                 buffer.extend_from_slice(&data);
@@ -92,10 +89,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(5);
 
     fn chunks(parts: &[&'static str]) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
-        let frames: Vec<_> = parts
-            .iter()
-            .map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes()))))
-            .collect();
+        let frames: Vec<_> = parts.iter().map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes())))).collect();
         StreamBody::new(stream::iter(frames))
     }
 
@@ -103,26 +97,14 @@ mod tests {
     async fn joins_what_arrives_in_pieces() {
         assert_eq!(read(&mut chunks(&[]), 8, SOON).await, Ok(Bytes::new()));
         assert_eq!(read(&mut chunks(&["ab"]), 8, SOON).await, Ok(Bytes::from("ab")));
-        assert_eq!(
-            read(&mut chunks(&["ab", "", "cd", "ef"]), 6, SOON).await,
-            Ok(Bytes::from("abcdef"))
-        );
+        assert_eq!(read(&mut chunks(&["ab", "", "cd", "ef"]), 6, SOON).await, Ok(Bytes::from("abcdef")));
     }
 
     #[tokio::test]
     async fn stops_at_the_limit_whether_announced_or_not() {
-        assert_eq!(
-            read(&mut chunks(&["abc", "def"]), 5, SOON).await,
-            Err(BodyError::TooLarge)
-        );
-        assert_eq!(
-            read(&mut Full::new(Bytes::from("abcdef")), 5, SOON).await,
-            Err(BodyError::TooLarge)
-        );
-        assert_eq!(
-            read(&mut Full::new(Bytes::from("abcde")), 5, SOON).await,
-            Ok(Bytes::from("abcde"))
-        );
+        assert_eq!(read(&mut chunks(&["abc", "def"]), 5, SOON).await, Err(BodyError::TooLarge));
+        assert_eq!(read(&mut Full::new(Bytes::from("abcdef")), 5, SOON).await, Err(BodyError::TooLarge));
+        assert_eq!(read(&mut Full::new(Bytes::from("abcde")), 5, SOON).await, Ok(Bytes::from("abcde")));
     }
 
     #[tokio::test]

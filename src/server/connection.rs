@@ -64,14 +64,7 @@ impl<O: Observer> Drop for Until<'_, O> {
 impl<H: Handler, O: Observer> Shared<H, O> {
     pub(super) fn new(handler: H, limits: Limits, observer: O, drain: Drain) -> Self {
         let (seats, turns) = (Semaphore::new(limits.connections), Semaphore::new(limits.requests));
-        Self {
-            handler,
-            observer,
-            limits,
-            seats,
-            turns,
-            drain,
-        }
+        Self { handler, observer, limits, seats, turns, drain }
     }
 
     /// Serves one connection to its end.
@@ -125,9 +118,7 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         } else {
             let mut builder = http1::Builder::new();
             // hyper's time for headers runs while a connection rests, too; ours for the first headers is below.
-            builder
-                .timer(TokioTimer::new())
-                .header_read_timeout(self.limits.idle_time);
+            builder.timer(TokioTimer::new()).header_read_timeout(self.limits.idle_time);
             self.run(builder.serve_connection(io, service), &asked).await;
         }
     }
@@ -180,9 +171,7 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         };
         let closing = seat == Seat::None || self.drain.phase() != Phase::Serving;
         if closing && version <= Version::HTTP_11 {
-            response
-                .headers_mut()
-                .insert(CONNECTION, HeaderValue::from_static("close"));
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response.map(Full::new)
     }
@@ -198,10 +187,9 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         };
         let (status, text) = match body::read(body, limits.body, limits.body_time).await {
             Ok(bytes) => return Ok((bytes, turn)),
-            Err(BodyError::TooLarge) => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body is larger than the limit of {} bytes", limits.body),
-            ),
+            Err(BodyError::TooLarge) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than the limit of {} bytes", limits.body))
+            }
             Err(BodyError::TooSlow) => (
                 StatusCode::REQUEST_TIMEOUT,
                 format!("the body did not arrive within {} s", limits.body_time.as_secs_f32()),
@@ -236,9 +224,7 @@ async fn within(semaphore: &Semaphore, time: Duration) -> Option<SemaphorePermit
 fn busy(what: &str, limit: usize) -> Response<Bytes> {
     let text = format!("busy: the limit of {limit} {what} is reached, try again");
     let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, text);
-    response
-        .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 

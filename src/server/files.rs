@@ -26,21 +26,13 @@ pub enum FilesError {
     #[error("{path}: {source}")]
     Read { path: String, source: std::io::Error },
     #[error("{chain} with {key}: {reason}")]
-    Pair {
-        chain: String,
-        key: String,
-        reason: TlsError,
-    },
+    Pair { chain: String, key: String, reason: TlsError },
 }
 
 impl PairFiles {
     /// Reads the pair for the first time; bad files fail here, before anything is bound.
     pub async fn open(chain: PathBuf, key: PathBuf) -> Result<(Self, Pair), FilesError> {
-        let mut files = Self {
-            chain,
-            key,
-            seen: (Vec::new(), Vec::new()),
-        };
+        let mut files = Self { chain, key, seen: (Vec::new(), Vec::new()) };
         let pair = files.read_changed().await?.ok_or_else(|| FilesError::Pair {
             chain: files.chain.display().to_string(),
             key: files.key.display().to_string(),
@@ -82,10 +74,7 @@ impl PairFiles {
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, FilesError> {
-    tokio::fs::read(path).await.map_err(|source| FilesError::Read {
-        path: path.display().to_string(),
-        source,
-    })
+    tokio::fs::read(path).await.map_err(|source| FilesError::Read { path: path.display().to_string(), source })
 }
 
 #[cfg(test)]
@@ -115,10 +104,7 @@ mod tests {
 
         write_pair(path, [true, false]);
         assert!(matches!(files.read_changed().await, Err(FilesError::Pair { .. })));
-        assert!(
-            files.read_changed().await.unwrap().is_none(),
-            "the same bad pair is reported once"
-        );
+        assert!(files.read_changed().await.unwrap().is_none(), "the same bad pair is reported once");
 
         write_pair(path, [true, true]);
         assert!(files.read_changed().await.unwrap().is_some());

@@ -44,18 +44,13 @@ pub enum TlsError {
 impl Pair {
     /// Reads and checks a pair. Expiry is not checked here: whoever decides knows the time.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        let chain = CertificateDer::pem_slice_iter(chain)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(TlsError::Chain)?;
+        let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>().map_err(TlsError::Chain)?;
         let leaf = chain.first().ok_or(TlsError::NoCertificate)?;
         let (_, parsed) = X509Certificate::from_der(leaf).map_err(|error| TlsError::Leaf(error.to_string()))?;
         let expires = parsed.validity().not_after.timestamp();
         let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
         let key = CertifiedKey::from_der(chain, key, &provider()).map_err(TlsError::Mismatch)?;
-        Ok(Self {
-            key: Arc::new(key),
-            expires,
-        })
+        Ok(Self { key: Arc::new(key), expires })
     }
 
     /// When the leaf expires, in seconds since 1970.
@@ -106,18 +101,14 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| TlsError::ClientRoots(error.to_string()))?;
-        store
-            .add(certificate)
-            .map_err(|error| TlsError::ClientRoots(error.to_string()))?;
+        store.add(certificate).map_err(|error| TlsError::ClientRoots(error.to_string()))?;
     }
     Ok(store)
 }
 
 /// The provider that `main` installed; without one (a test that forgot), the same one made anew.
 fn provider() -> Arc<CryptoProvider> {
-    CryptoProvider::get_default()
-        .cloned()
-        .unwrap_or_else(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+    CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
 }
 
 #[cfg(test)]
@@ -134,11 +125,7 @@ mod tests {
         let (chain, key) = pem_pair();
         let (_, other) = pem_pair();
         assert!(Pair::from_pem(chain.as_bytes(), key.as_bytes()).is_ok());
-        let error = |chain: &str, key: &str| {
-            Pair::from_pem(chain.as_bytes(), key.as_bytes())
-                .unwrap_err()
-                .to_string()
-        };
+        let error = |chain: &str, key: &str| Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err().to_string();
         assert!(error(&chain, &other).starts_with("certificate and key do not fit together"));
         assert_eq!(error("", &key), "the certificate chain is empty");
         assert!(error(&chain, "").starts_with("the private key is not PEM"));

@@ -30,9 +30,7 @@ struct Inner {
     compared: Gauge,
 }
 
-const SECONDS: [f64; 14] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
-];
+const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 fn seconds() -> Histogram {
     Histogram::new(SECONDS)
@@ -58,11 +56,7 @@ impl GenerateMetrics {
             let _ = inner.writes.get_or_create(&[("result", result)]);
         }
         let ours = root.sub_registry_with_prefix("writ");
-        ours.register(
-            "generate_backlog",
-            "Rules and triggers that wait to be looked at",
-            inner.depth.clone(),
-        );
+        ours.register("generate_backlog", "Rules and triggers that wait to be looked at", inner.depth.clone());
         ours.register_with_unit(
             "generate_backlog_age",
             "How long the oldest of them has waited",
@@ -74,16 +68,8 @@ impl GenerateMetrics {
             "Time from seeing a trigger to its last object being stored",
             inner.latency.clone(),
         );
-        ours.register(
-            "generate_targets",
-            "Targets by what became of them",
-            inner.writes.clone(),
-        );
-        ours.register(
-            "generate_deletions_held",
-            "Deletions that the brake has held",
-            inner.held.clone(),
-        );
+        ours.register("generate_targets", "Targets by what became of them", inner.writes.clone());
+        ours.register("generate_deletions_held", "Deletions that the brake has held", inner.held.clone());
         ours.register(
             "generate_comparison_timestamp_seconds",
             "When everything was last compared, in seconds since 1970",
@@ -91,17 +77,9 @@ impl GenerateMetrics {
         );
         ours.register("leading", "1 if this replica does the work", inner.leading.clone());
         let theirs = root.sub_registry_with_prefix("kyverno");
-        theirs.register(
-            "updaterequest_total",
-            "Stored requests that are not done yet",
-            inner.requests.clone(),
-        );
+        theirs.register("updaterequest_total", "Stored requests that are not done yet", inner.requests.clone());
         theirs.register("policy_results", "Rule executions by result", inner.results.clone());
-        theirs.register(
-            "policy_execution_duration_seconds",
-            "Time of rule executions",
-            inner.durations.clone(),
-        );
+        theirs.register("policy_execution_duration_seconds", "Time of rule executions", inner.durations.clone());
         theirs.register("events_dropped", "Events that were not written", inner.dropped.clone());
         Self(Arc::new(inner))
     }
@@ -135,10 +113,7 @@ impl GenerateMetrics {
 
     pub fn requests(&self, namespace: &str, count: usize) {
         let labels = vec![("resource_namespace", namespace.to_owned())];
-        self.0
-            .requests
-            .get_or_create(&labels)
-            .set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.0.requests.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// A rule was run for a trigger.

@@ -24,22 +24,13 @@ impl Health {
     /// A new condition that does not hold yet, and why.
     pub fn condition(&self, name: &'static str, because: &str) -> Condition {
         let mut conditions = self.lock();
-        conditions.push(Entry {
-            name,
-            because: Some(because.to_owned()),
-        });
-        Condition {
-            health: self.clone(),
-            index: conditions.len() - 1,
-        }
+        conditions.push(Entry { name, because: Some(because.to_owned()) });
+        Condition { health: self.clone(), index: conditions.len() - 1 }
     }
 
     /// What keeps the process from being ready: names and reasons, in the order of their making.
     pub fn missing(&self) -> Vec<(&'static str, String)> {
-        self.lock()
-            .iter()
-            .filter_map(|entry| Some((entry.name, entry.because.clone()?)))
-            .collect()
+        self.lock().iter().filter_map(|entry| Some((entry.name, entry.because.clone()?))).collect()
     }
 
     /// A panic elsewhere leaves the list whole: each write replaces one entry.
@@ -65,10 +56,7 @@ mod tests {
     #[test]
     fn ready_when_every_condition_holds() {
         let health = Health::default();
-        let (certificate, caches) = (
-            health.condition("certificate", "none yet"),
-            health.condition("caches", "empty"),
-        );
+        let (certificate, caches) = (health.condition("certificate", "none yet"), health.condition("caches", "empty"));
         certificate.holds();
         assert_eq!(health.missing(), [("caches", "empty".to_owned())]);
         caches.holds();

@@ -15,10 +15,7 @@ pub enum LogFormat {
 #[non_exhaustive]
 pub enum LogError {
     #[error("`{filter}` is not a log filter (like `info` or `writ=debug,kube=warn`): {source}")]
-    Filter {
-        filter: String,
-        source: tracing_subscriber::filter::ParseError,
-    },
+    Filter { filter: String, source: tracing_subscriber::filter::ParseError },
     #[error("logging was started twice: {0}")]
     Started(TryInitError),
 }
@@ -27,21 +24,11 @@ pub enum LogError {
 pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
     use tracing_subscriber::util::SubscriberInitExt;
 
-    let parsed = EnvFilter::try_new(filter).map_err(|source| LogError::Filter {
-        filter: filter.to_owned(),
-        source,
-    })?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(parsed)
-        .with_writer(std::io::stderr);
+    let parsed = EnvFilter::try_new(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })?;
+    let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).finish().try_init(),
-        LogFormat::Json => builder
-            .json()
-            .flatten_event(true)
-            .with_current_span(true)
-            .finish()
-            .try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).with_current_span(true).finish().try_init(),
     }
     .map_err(LogError::Started)
 }

@@ -81,9 +81,8 @@ impl Default for Metrics {
         let requests = Family::<ByOutcome, Counter>::default();
         let by_outcome = Outcome::ALL.map(|outcome| requests.get_or_create(&ByOutcome { outcome }).clone());
         registry.register("admission_requests", "Admission requests by how they ended", requests);
-        let buckets = [
-            0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
-        ];
+        let buckets =
+            [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
         let version = Family::<[(&str, &str); 1], Gauge>::default();
         version.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         registry.register("build_info", "The version that runs", version);
@@ -95,12 +94,7 @@ impl Default for Metrics {
                 "Time from the whole request to its answer",
                 Histogram::new(buckets),
             ),
-            in_flight: register(
-                registry,
-                "requests_in_flight",
-                "Requests being read or answered",
-                Gauge::default(),
-            ),
+            in_flight: register(registry, "requests_in_flight", "Requests being read or answered", Gauge::default()),
             connections: register(registry, "connections", "Open connections", Gauge::default()),
             handshake_failures: register(
                 registry,

@@ -15,17 +15,11 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub fn answer(request: &Request<Bytes>, health: &Health, metrics: &Metrics) -> Response<Bytes> {
     let path = request.uri().path();
     if !["/healthz", "/livez", "/readyz", "/metrics"].contains(&path) {
-        return respond(
-            StatusCode::NOT_FOUND,
-            TEXT,
-            "known paths: /healthz, /livez, /readyz, /metrics\n",
-        );
+        return respond(StatusCode::NOT_FOUND, TEXT, "known paths: /healthz, /livez, /readyz, /metrics\n");
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD\n");
-        response
-            .headers_mut()
-            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
     match path {
@@ -35,10 +29,8 @@ pub fn answer(request: &Request<Bytes>, health: &Health, metrics: &Metrics) -> R
             if missing.is_empty() {
                 return respond(StatusCode::OK, JSON, "{\"ready\":true}\n");
             }
-            let because: serde_json::Map<_, _> = missing
-                .into_iter()
-                .map(|(name, because)| (name.to_owned(), because.into()))
-                .collect();
+            let because: serde_json::Map<_, _> =
+                missing.into_iter().map(|(name, because)| (name.to_owned(), because.into())).collect();
             let body = json!({"ready": false, "because": because}).to_string() + "\n";
             respond(StatusCode::SERVICE_UNAVAILABLE, JSON, body)
         }
@@ -53,9 +45,7 @@ pub fn answer(request: &Request<Bytes>, health: &Health, metrics: &Metrics) -> R
 fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Bytes> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
@@ -77,13 +67,7 @@ mod tests {
         let health = Health::default();
         check(Method::GET, "/readyz", &health, 200, r#"{"ready":true}"#);
         let condition = health.condition("certificate", "no certificate yet");
-        check(
-            Method::GET,
-            "/readyz",
-            &health,
-            503,
-            r#""because":{"certificate":"no certificate yet"}"#,
-        );
+        check(Method::GET, "/readyz", &health, 503, r#""because":{"certificate":"no certificate yet"}"#);
         check(Method::GET, "/metrics", &health, 200, "writ_ready 0");
         check(Method::GET, "/healthz", &health, 200, "ok");
         condition.holds();

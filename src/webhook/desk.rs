@@ -47,21 +47,15 @@ impl Destination {
         if path == POLICIES {
             return Self::Policies;
         }
-        let rest = [RESOURCES]
-            .iter()
-            .chain(&ALIASES)
-            .find_map(|prefix| path.strip_prefix(prefix));
+        let rest = [RESOURCES].iter().chain(&ALIASES).find_map(|prefix| path.strip_prefix(prefix));
         match rest {
             Some("") => Self::Resources(None),
             Some(rest) => {
-                let named = rest
-                    .strip_prefix("/policy/")
-                    .or_else(|| rest.strip_prefix("/finegrained/"));
+                let named = rest.strip_prefix("/policy/").or_else(|| rest.strip_prefix("/finegrained/"));
                 match named.map(|named| named.split('/').collect::<Vec<_>>()).as_deref() {
-                    Some([name]) if !name.is_empty() => Self::Resources(Some(PolicyKey {
-                        namespace: None,
-                        name: (*name).to_owned(),
-                    })),
+                    Some([name]) if !name.is_empty() => {
+                        Self::Resources(Some(PolicyKey { namespace: None, name: (*name).to_owned() }))
+                    }
                     Some([namespace, name]) if !namespace.is_empty() && !name.is_empty() => {
                         Self::Resources(Some(PolicyKey {
                             namespace: Some((*namespace).to_owned()),
@@ -133,19 +127,13 @@ mod tests {
     #[test]
     fn paths() {
         let policy = |namespace: Option<&str>, name: &str| {
-            Destination::Resources(Some(PolicyKey {
-                namespace: namespace.map(str::to_owned),
-                name: name.to_owned(),
-            }))
+            Destination::Resources(Some(PolicyKey { namespace: namespace.map(str::to_owned), name: name.to_owned() }))
         };
         assert_eq!(Destination::of("/policyvalidate"), Destination::Policies);
         assert_eq!(Destination::of("/validate/resources"), Destination::Resources(None));
         assert_eq!(Destination::of("/validate/fail"), Destination::Resources(None));
         assert_eq!(Destination::of("/validate/resources/policy/a"), policy(None, "a"));
-        assert_eq!(
-            Destination::of("/validate/ignore/finegrained/a/b"),
-            policy(Some("a"), "b")
-        );
+        assert_eq!(Destination::of("/validate/ignore/finegrained/a/b"), policy(Some("a"), "b"));
         for path in [
             "/validate",
             "/",

@@ -46,9 +46,7 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
     let Some(object) = &request.object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
-    let deleted = object
-        .pointer("/metadata/deletionTimestamp")
-        .is_some_and(|time| !time.is_null());
+    let deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
     if deleted || !request.sub_resource.is_empty() || !generate::serves(object) {
         return Verdict::allow();
     }
@@ -60,27 +58,14 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
             Err(trouble) => warn!(error = trouble, "Kinds could not be asked for"),
         }
     }
-    let Case {
-        policy,
-        findings,
-        rights,
-        unknown,
-    } = case;
-    let Findings {
-        errors, mut warnings, ..
-    } = findings;
+    let Case { policy, findings, rights, unknown } = case;
+    let Findings { errors, mut warnings, .. } = findings;
     let Some(policy) = policy.filter(|_| errors.is_empty()) else {
-        return Verdict {
-            warnings: tell(&warnings),
-            ..Verdict::deny(invalid(request, &errors))
-        };
+        return Verdict { warnings: tell(&warnings), ..Verdict::deny(invalid(request, &errors)) };
     };
     // Bookkeeping of others: labels, finalizers. Nothing is asked of anybody who changes nothing.
     if old.is_some_and(|old| same_content(old, object)) {
-        return Verdict {
-            warnings: tell(&warnings),
-            ..Verdict::allow()
-        };
+        return Verdict { warnings: tell(&warnings), ..Verdict::allow() };
     }
     let mut targets_changed = false;
     match old.map(|old| generate::compare(old, object)) {
@@ -92,21 +77,13 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         }
     }
     let policy = Arc::new(policy);
-    let checked = Questions {
-        office,
-        request,
-        policy: &policy,
-        rights: &rights,
-    }
-    .ask(&unknown, targets_changed, &mut warnings)
-    .await;
+    let checked = Questions { office, request, policy: &policy, rights: &rights }
+        .ask(&unknown, targets_changed, &mut warnings)
+        .await;
     match checked {
         Err(trouble) => return unavailable(trouble),
         Ok(Some(status)) => {
-            return Verdict {
-                warnings: tell(&warnings),
-                ..Verdict::deny(status)
-            };
+            return Verdict { warnings: tell(&warnings), ..Verdict::deny(status) };
         }
         Ok(None) => {}
     }
@@ -118,10 +95,7 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         let message = format!("requests are not sent to Writ for this policy yet: {trouble}");
         warnings.push(Problem::new(&FieldPath::root(), Reason::Suspicious, message));
     }
-    Verdict {
-        warnings: tell(&warnings),
-        ..Verdict::allow()
-    }
+    Verdict { warnings: tell(&warnings), ..Verdict::allow() }
 }
 
 /// A policy as far as it can be judged with the kinds at hand.
@@ -136,19 +110,9 @@ struct Case {
 impl Case {
     fn open(document: &Value, catalog: &Catalog) -> Self {
         let (policy, findings) = generate::policy_among(document, &|gvk| catalog.scope(gvk));
-        let rights = generate::rights(document, &|gvk| {
-            catalog.get(gvk).map(|resource| resource.plural.clone())
-        });
-        let unknown = policy
-            .as_ref()
-            .map(|policy| unknown_triggers(policy, catalog))
-            .unwrap_or_default();
-        Self {
-            policy,
-            findings,
-            rights,
-            unknown,
-        }
+        let rights = generate::rights(document, &|gvk| catalog.get(gvk).map(|resource| resource.plural.clone()));
+        let unknown = policy.as_ref().map(|policy| unknown_triggers(policy, catalog)).unwrap_or_default();
+        Self { policy, findings, rights, unknown }
     }
 
     /// Whether newer knowledge of the kinds might change the verdict.
@@ -160,10 +124,7 @@ impl Case {
 fn unknown_triggers(policy: &Policy, catalog: &Catalog) -> Vec<(FieldPath, String)> {
     let mut unknown = Vec::new();
     for rule in &policy.rules {
-        let blocks = [
-            ("match", Some(&rule.matching.matching)),
-            ("exclude", rule.matching.exclude.as_ref()),
-        ];
+        let blocks = [("match", Some(&rule.matching.matching)), ("exclude", rule.matching.exclude.as_ref())];
         for (field, block) in blocks {
             let selectors = block.into_iter().flat_map(|block| block.kinds());
             let missing =
@@ -213,10 +174,7 @@ impl<O: Office> Questions<'_, '_, O> {
         if !conditions.is_empty()
             && let Some(objection) = self.office.objections(conditions).await?
         {
-            let field = FieldPath::root()
-                .field("spec")
-                .field("webhookConfiguration")
-                .field("matchConditions");
+            let field = FieldPath::root().field("spec").field("webhookConfiguration").field("matchConditions");
             let problem = Problem::new(&field, Reason::Format, objection);
             return Ok(Some(invalid(self.request, &[problem])));
         }
@@ -254,10 +212,8 @@ impl<O: Office> Questions<'_, '_, O> {
         let mut problems: Vec<Problem> = unresolved.collect();
         let targets = || self.rights.needs.iter().filter(|need| need.part == Part::Target);
         let written: Vec<Wish<'_>> = targets().map(|need| Wish::new(need, need.writer_verbs())).collect();
-        let looked_at = targets()
-            .filter(|need| need.synchronize)
-            .map(|need| Wish::new(need, &["list", "get"]))
-            .collect();
+        let looked_at =
+            targets().filter(|need| need.synchronize).map(|need| Wish::new(need, &["list", "get"])).collect();
         for (account, wishes) in [(&accounts.background, written), (&accounts.admission, looked_at)] {
             for ((resource, _, place), (field, verbs)) in self.missing(account, wishes).await? {
                 let message = format!(
@@ -280,34 +236,24 @@ impl<O: Office> Questions<'_, '_, O> {
         let mut needs = Vec::new();
         for rule in &self.policy.rules {
             for selector in rule.matching.matching.kinds().filter(|selector| !is_pattern(selector)) {
-                needs.extend(
-                    catalog
-                        .select(selector)
-                        .filter(|resource| resource.subresource.is_empty())
-                        .map(|resource| Need {
-                            part: Part::Lookup,
-                            field: rule.field.field("match"),
-                            group: resource.group.clone(),
-                            resource: resource.plural.clone(),
-                            subresource: String::new(),
-                            namespace: String::new(),
-                            name: String::new(),
-                            synchronize: false,
-                        }),
-                );
+                needs.extend(catalog.select(selector).filter(|resource| resource.subresource.is_empty()).map(
+                    |resource| Need {
+                        part: Part::Lookup,
+                        field: rule.field.field("match"),
+                        group: resource.group.clone(),
+                        resource: resource.plural.clone(),
+                        subresource: String::new(),
+                        namespace: String::new(),
+                        name: String::new(),
+                        synchronize: false,
+                    },
+                ));
             }
         }
-        let wishes = needs
-            .iter()
-            .map(|need| Wish::new(need, &["get", "list", "watch"]))
-            .collect();
+        let wishes = needs.iter().map(|need| Wish::new(need, &["get", "list", "watch"])).collect();
         let missing = self.missing(account, wishes).await?;
         let tell = |((resource, _, place), (field, verbs)): ((String, _, String), (FieldPath, Vec<String>))| {
-            let message = format!(
-                "{} is not allowed to {} {resource}{place}",
-                account.user,
-                verbs.join(", ")
-            );
+            let message = format!("{} is not allowed to {} {resource}{place}", account.user, verbs.join(", "));
             Problem::new(&field, Reason::Suspicious, message)
         };
         Ok(missing.into_iter().map(tell).collect())
@@ -316,16 +262,8 @@ impl<O: Office> Questions<'_, '_, O> {
     /// Whether the author may do what the rules would do for everybody.
     async fn check_author(&self) -> Result<Vec<Problem>, Trouble> {
         let user = &self.request.user_info;
-        let author = Subject {
-            user: user.username.clone(),
-            groups: user.groups.clone(),
-        };
-        let wishes = self
-            .rights
-            .needs
-            .iter()
-            .map(|need| Wish::new(need, need.author_verbs()))
-            .collect();
+        let author = Subject { user: user.username.clone(), groups: user.groups.clone() };
+        let wishes = self.rights.needs.iter().map(|need| Wish::new(need, need.author_verbs())).collect();
         let missing = self.missing(&author, wishes).await?;
         let tell = |((resource, name, place), (field, verbs)): ((String, String, String), (FieldPath, Vec<String>))| {
             let message = format!(
@@ -343,9 +281,7 @@ impl<O: Office> Questions<'_, '_, O> {
         let mut questions: BTreeMap<Access, FieldPath> = BTreeMap::new();
         for Wish { need, verbs } in wishes {
             for verb in verbs {
-                questions
-                    .entry(ask_for(need, verb))
-                    .or_insert_with(|| need.field.clone());
+                questions.entry(ask_for(need, verb)).or_insert_with(|| need.field.clone());
             }
         }
         let answers: Vec<(Access, FieldPath, Result<bool, Trouble>)> = stream::iter(questions)
@@ -360,11 +296,7 @@ impl<O: Office> Questions<'_, '_, O> {
         for (access, field, answer) in answers {
             if !answer? {
                 let (resource, name, place) = describe(&access);
-                missing
-                    .entry((resource, name, place))
-                    .or_insert_with(|| (field, Vec::new()))
-                    .1
-                    .push(access.verb);
+                missing.entry((resource, name, place)).or_insert_with(|| (field, Vec::new())).1.push(access.verb);
             }
         }
         Ok(missing)
@@ -385,11 +317,7 @@ impl<'n> Wish<'n> {
 
 fn ask_for(need: &Need, verb: &str) -> Access {
     // Objects that are yet to be made are not granted by name.
-    let name = if need.part == Part::Target {
-        String::new()
-    } else {
-        need.name.clone()
-    };
+    let name = if need.part == Part::Target { String::new() } else { need.name.clone() };
     Access {
         verb: verb.to_owned(),
         group: need.group.clone(),
@@ -402,16 +330,8 @@ fn ask_for(need: &Need, verb: &str) -> Access {
 
 /// Resource, name and namespace, ready for a sentence.
 fn describe(access: &Access) -> (String, String, String) {
-    let whole = Access {
-        namespace: String::new(),
-        name: String::new(),
-        ..access.clone()
-    };
-    let name = if access.name.is_empty() {
-        String::new()
-    } else {
-        format!(" `{}`", access.name)
-    };
+    let whole = Access { namespace: String::new(), name: String::new(), ..access.clone() };
+    let name = if access.name.is_empty() { String::new() } else { format!(" `{}`", access.name) };
     let place = match access.namespace.as_str() {
         "" => " in the whole cluster".to_owned(),
         namespace => format!(" in namespace `{namespace}`"),

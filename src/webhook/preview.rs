@@ -24,11 +24,7 @@ pub(super) async fn preview<C: Counter>(counter: &C, case: &Case) -> Vec<String>
                 Ok(lines) => lines,
                 Err(trouble) => vec![format!("would fail: {trouble}")],
             };
-            told.extend(
-                lines
-                    .into_iter()
-                    .map(|line| format!("policy {}, rule {}: {line}", policy.key, rule.name)),
-            );
+            told.extend(lines.into_iter().map(|line| format!("policy {}, rule {}: {line}", policy.key, rule.name)));
         }
     };
     if timeout(LONGEST, whole).await.is_err() {
@@ -83,11 +79,7 @@ async fn writes<C: Counter>(counter: &C, rule: &Rule, facts: &Facts, plan: &Plan
             }
         }
     }
-    lines.extend(
-        plan.failures
-            .iter()
-            .map(|failure| format!("would fail: {}", failure.error.cause)),
-    );
+    lines.extend(plan.failures.iter().map(|failure| format!("would fail: {}", failure.error.cause)));
     lines
 }
 
@@ -98,17 +90,11 @@ async fn removals<C: Counter>(
     trigger: &Trigger,
     facts: &Facts,
 ) -> Result<Vec<String>, String> {
-    let uid = trigger
-        .old_object()
-        .map_or("", |old| text_at(old, &["metadata", "uid"]));
+    let uid = trigger.old_object().map_or("", |old| text_at(old, &["metadata", "uid"]));
     if uid.is_empty() {
         return Ok(Vec::new());
     }
-    let selector = format!(
-        "{},{}={uid}",
-        downstream::selector(&rule.policy, Some(&rule.name)),
-        labels::TRIGGER_UID
-    );
+    let selector = format!("{},{}={uid}", downstream::selector(&rule.policy, Some(&rule.name)), labels::TRIGGER_UID);
     let gate = Gate::new(&rule.reach, &facts.outbound);
     let within = match &rule.reach {
         Reach::Cluster => "",
@@ -116,9 +102,7 @@ async fn removals<C: Counter>(
     };
     let mut lines = Vec::new();
     for gvk in fixed_kinds(rule) {
-        let fetch: Fetch = gate
-            .list(gvk, within, selector.clone())
-            .map_err(|refusal| refusal.to_string())?;
+        let fetch: Fetch = gate.list(gvk, within, selector.clone()).map_err(|refusal| refusal.to_string())?;
         match counter.answer(&fetch).await {
             Answer::Found(found) => {
                 let objects = found.as_array().into_iter().flatten();
@@ -135,11 +119,8 @@ async fn removals<C: Counter>(
 fn fixed_kinds(rule: &Rule) -> Vec<Gvk> {
     let is_fixed = |kind: &&TargetKind| !kind.api_version.contains("{{") && !kind.kind.contains("{{");
     let kinds = rule.target_kinds();
-    let mut kinds: Vec<Gvk> = kinds
-        .into_iter()
-        .filter(is_fixed)
-        .map(|kind| Gvk::new(&kind.api_version, kind.kind.as_str()))
-        .collect();
+    let mut kinds: Vec<Gvk> =
+        kinds.into_iter().filter(is_fixed).map(|kind| Gvk::new(&kind.api_version, kind.kind.as_str())).collect();
     kinds.sort();
     kinds.dedup();
     kinds

@@ -30,15 +30,8 @@ pub(super) async fn admit<C: Counter>(counter: &C, only: Option<&PolicyKey>, req
     let Some(case) = Case::open(counter, &view, only, request) else {
         return Verdict::allow();
     };
-    let warnings = if case.dry_run {
-        preview::preview(counter, &case).await
-    } else {
-        hand_on(counter, case).await
-    };
-    Verdict {
-        warnings: tell_texts(&warnings),
-        ..Verdict::allow()
-    }
+    let warnings = if case.dry_run { preview::preview(counter, &case).await } else { hand_on(counter, case).await };
+    Verdict { warnings: tell_texts(&warnings), ..Verdict::allow() }
 }
 
 /// A request that some rules may be for.
@@ -108,31 +101,20 @@ impl Case {
         let Value::Object(request) = root else { return None };
         let (roles, cluster_roles) = (requester.roles.clone(), requester.cluster_roles.clone());
         let trigger = Trigger::admission(request.clone(), resource, roles, cluster_roles);
-        Some(Self {
-            trigger,
-            request,
-            requester,
-            rules,
-            dry_run,
-        })
+        Some(Self { trigger, request, requester, rules, dry_run })
     }
 }
 
 /// The kind that the request's resource belongs to, which for a subresource is not that of the payload.
 fn parent(request: &Value, view: &View) -> Option<Gvk> {
     let part = |object: &str, name: &str| text_at(request, &[object, name]).to_owned();
-    let known = view.catalog.by_plural(
-        &part("resource", "group"),
-        &part("resource", "version"),
-        &part("resource", "resource"),
-    );
+    let known =
+        view.catalog.by_plural(&part("resource", "group"), &part("resource", "version"), &part("resource", "resource"));
     match known {
         Some(resource) => Some(resource.gvk()),
-        None if text_at(request, &["subResource"]).is_empty() => Some(Gvk {
-            group: part("kind", "group"),
-            version: part("kind", "version"),
-            kind: part("kind", "kind"),
-        }),
+        None if text_at(request, &["subResource"]).is_empty() => {
+            Some(Gvk { group: part("kind", "group"), version: part("kind", "version"), kind: part("kind", "kind") })
+        }
         None => None,
     }
 }
@@ -149,31 +131,19 @@ fn rules_for(
     wanted: &dyn Fn(&Policy, &Rule) -> bool,
 ) -> Vec<(Arc<Policy>, Arc<Rule>)> {
     let is_replaced = |key: &PolicyKey| view.fresh.iter().any(|policy| policy.key == *key);
-    let known = view
-        .policies
-        .candidates(resource)
-        .filter(|entry| !is_replaced(&entry.policy.key));
+    let known = view.policies.candidates(resource).filter(|entry| !is_replaced(&entry.policy.key));
     let known = known.map(|entry| (entry.policy.clone(), entry.rule.clone()));
-    let fresh = view
-        .fresh
-        .iter()
-        .flat_map(|policy| policy.rules.iter().map(move |rule| (policy.clone(), rule.clone())));
+    let fresh =
+        view.fresh.iter().flat_map(|policy| policy.rules.iter().map(move |rule| (policy.clone(), rule.clone())));
     let fresh = fresh.filter(|(_, rule)| rule.matching.matching.kinds().any(|kind| kind.matches(resource)));
-    known
-        .chain(fresh)
-        .filter(|(policy, rule)| wanted(policy, rule))
-        .collect()
+    known.chain(fresh).filter(|(policy, rule)| wanted(policy, rule)).collect()
 }
 
 /// Stores what the rules need to know; gives warnings for what could not be stored.
 async fn hand_on<C: Counter>(counter: &C, case: Case) -> Vec<String> {
     let work = sort(counter, &case);
     let Case { request, requester, .. } = case;
-    let admission = Admission {
-        request,
-        roles: requester.roles,
-        cluster_roles: requester.cluster_roles,
-    };
+    let admission = Admission { request, roles: requester.roles, cluster_roles: requester.cluster_roles };
     let requests = work.into_iter().map(|((policy, _), entries)| UpdateRequest {
         policy,
         entries,
@@ -189,10 +159,7 @@ async fn hand_on<C: Counter>(counter: &C, case: Case) -> Vec<String> {
         };
         outcome.err().map(|trouble| {
             warn!(policy = %request.policy, error = trouble, "Request not stored");
-            format!(
-                "policy {} does not get to know of this request: {trouble}",
-                request.policy
-            )
+            format!("policy {} does not get to know of this request: {trouble}", request.policy)
         })
     });
     join_all(stored).await.into_iter().flatten().collect()
@@ -231,11 +198,7 @@ fn sort<C: Counter>(counter: &C, case: &Case) -> BTreeMap<(PolicyKey, bool), Vec
             _ => case.trigger.object().or(case.trigger.old_object()),
         };
         let trigger = object.map(TriggerRef::of).unwrap_or_default();
-        work.entry((policy.key.clone(), delete)).or_default().push(Entry {
-            rule: rule.name.clone(),
-            trigger,
-            delete,
-        });
+        work.entry((policy.key.clone(), delete)).or_default().push(Entry { rule: rule.name.clone(), trigger, delete });
     }
     work
 }

@@ -171,21 +171,11 @@ struct Response<'a> {
 
 impl Verdict {
     pub fn allow() -> Self {
-        Self {
-            allowed: true,
-            status: None,
-            warnings: Vec::new(),
-            patch: None,
-        }
+        Self { allowed: true, status: None, warnings: Vec::new(), patch: None }
     }
 
     pub fn deny(status: Status) -> Self {
-        Self {
-            allowed: false,
-            status: Some(status),
-            warnings: Vec::new(),
-            patch: None,
-        }
+        Self { allowed: false, status: Some(status), warnings: Vec::new(), patch: None }
     }
 }
 
@@ -206,11 +196,7 @@ impl Status {
 /// Reads the request of a review.
 pub(super) fn read<'a, Old: Deserialize<'a>>(body: &'a [u8]) -> Result<Request<'a, Old>, Unreadable> {
     let review: Review<'a, Old> = serde_json::from_slice(body).map_err(|error| salvage(body, &error.to_string()))?;
-    let Review {
-        api_version,
-        kind,
-        request,
-    } = review;
+    let Review { api_version, kind, request } = review;
     let uid = request.as_ref().map_or("", |request| &request.uid);
     let reason = if kind != KIND || api_version != API_VERSION {
         format!("the body must be {API_VERSION} {KIND}, not {api_version:?} {kind:?}")
@@ -225,10 +211,7 @@ pub(super) fn read<'a, Old: Deserialize<'a>>(body: &'a [u8]) -> Result<Request<'
     if uid.is_empty() {
         Err(Unreadable::Body { reason })
     } else {
-        Err(Unreadable::Review {
-            uid: uid.to_owned(),
-            reason,
-        })
+        Err(Unreadable::Review { uid: uid.to_owned(), reason })
     }
 }
 
@@ -240,38 +223,24 @@ pub(super) fn read_whole(body: &[u8]) -> Result<(String, Map<String, Value>), Un
     match review {
         Value::Object(mut review) if is_review && !uid.is_empty() => match review.remove("request") {
             Some(Value::Object(request)) => Ok((uid, request)),
-            _ => Err(Unreadable::Body {
-                reason: "the review has no request".to_owned(),
-            }),
+            _ => Err(Unreadable::Body { reason: "the review has no request".to_owned() }),
         },
-        _ if uid.is_empty() => Err(Unreadable::Body {
-            reason: "the review has no request.uid".to_owned(),
-        }),
-        _ => Err(Unreadable::Review {
-            uid,
-            reason: format!("the body must be {API_VERSION} {KIND}"),
-        }),
+        _ if uid.is_empty() => Err(Unreadable::Body { reason: "the review has no request.uid".to_owned() }),
+        _ => Err(Unreadable::Review { uid, reason: format!("the body must be {API_VERSION} {KIND}") }),
     }
 }
 
 fn salvage(body: &[u8], error: &str) -> Unreadable {
     let reason = format!("the review cannot be read: {error}");
     match serde_json::from_slice::<Skeleton>(body) {
-        Ok(Skeleton {
-            request: Envelope { uid },
-        }) if !uid.is_empty() => Unreadable::Review { uid, reason },
+        Ok(Skeleton { request: Envelope { uid } }) if !uid.is_empty() => Unreadable::Review { uid, reason },
         _ => Unreadable::Body { reason },
     }
 }
 
 /// Writes the review that answers `uid`.
 pub(super) fn write(uid: &str, verdict: &Verdict) -> Vec<u8> {
-    let Verdict {
-        allowed,
-        status,
-        warnings,
-        patch,
-    } = verdict;
+    let Verdict { allowed, status, warnings, patch } = verdict;
     let reply = Reply {
         api_version: API_VERSION,
         kind: KIND,
@@ -310,23 +279,11 @@ mod tests {
         })
         .to_string();
         let request: Request<'_, Value> = read(body.as_bytes()).unwrap();
-        assert_eq!(
-            (&*request.uid, &*request.name, &*request.namespace),
-            ("u-1", "a\"b", "ns")
-        );
+        assert_eq!((&*request.uid, &*request.name, &*request.namespace), ("u-1", "a\"b", "ns"));
         assert_eq!((&*request.kind.group, &*request.kind.kind), ("kuma.io", "MeshTimeout"));
         assert_eq!((request.operation, request.dry_run), (Operation::Update, true));
-        assert_eq!(
-            request.user_info,
-            UserInfo {
-                username: "eve".into(),
-                groups: vec!["g".into()]
-            }
-        );
-        assert_eq!(
-            (request.object, request.old_object),
-            (Some(json!({"spec": 1})), Some(json!({"spec": 0})))
-        );
+        assert_eq!(request.user_info, UserInfo { username: "eve".into(), groups: vec!["g".into()] });
+        assert_eq!((request.object, request.old_object), (Some(json!({"spec": 1})), Some(json!({"spec": 0}))));
     }
 
     #[track_caller]
@@ -345,26 +302,14 @@ mod tests {
         check("{", None, "EOF");
         check("7", None, "cannot be read");
         check("{}", None, "must be admission.k8s.io/v1 AdmissionReview");
-        check(
-            r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
-            None,
-            "no request",
-        );
-        check(
-            r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}"#,
-            None,
-            "no request.uid",
-        );
+        check(r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#, None, "no request");
+        check(r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}"#, None, "no request.uid");
         check(
             r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u"}}"#,
             Some("u"),
             "v1beta1",
         );
-        check(
-            r#"{"kind":"AdmissionReview","request":{"uid":"u","name":7}}"#,
-            Some("u"),
-            "invalid type",
-        );
+        check(r#"{"kind":"AdmissionReview","request":{"uid":"u","name":7}}"#, Some("u"), "invalid type");
     }
 
     #[test]
@@ -379,19 +324,10 @@ mod tests {
     #[test]
     fn writes_the_patch_as_base64_text() {
         let patch = br#"[{"op":"remove","path":"/x"}]"#.to_vec();
-        let written = write(
-            "u",
-            &Verdict {
-                patch: Some(patch.clone()),
-                ..Verdict::allow()
-            },
-        );
+        let written = write("u", &Verdict { patch: Some(patch.clone()), ..Verdict::allow() });
         let reply: Value = serde_json::from_slice(&written).unwrap();
         let encoded = STANDARD.encode(patch);
         let response = json!({"uid": "u", "allowed": true, "patch": encoded, "patchType": "JSONPatch"});
-        assert_eq!(
-            reply,
-            json!({"apiVersion": API_VERSION, "kind": KIND, "response": response})
-        );
+        assert_eq!(reply, json!({"apiVersion": API_VERSION, "kind": KIND, "response": response}));
     }
 }

@@ -41,10 +41,7 @@ pub(super) fn refuse_misdirected(request: &hyper::Request<Bytes>) -> Option<Answ
     if request.method() != Method::POST {
         let message = format!("{} is not possible here, POST an AdmissionReview", request.method());
         let mut answer = refuse(Status::failure(405, "MethodNotAllowed", message));
-        answer
-            .response
-            .headers_mut()
-            .insert(ALLOW, HeaderValue::from_static("POST"));
+        answer.response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         return Some(answer);
     }
     if !is_json(request.headers().get(CONTENT_TYPE)) {
@@ -60,10 +57,7 @@ pub(super) fn unreadable(unreadable: Unreadable) -> Answer {
         Unreadable::Review { uid, reason } => {
             info!(uid, error = %reason, "Review not readable");
             let verdict = Verdict::deny(Status::failure(400, "BadRequest", reason));
-            Answer {
-                response: respond(StatusCode::OK, review::write(&uid, &verdict)),
-                outcome: Outcome::Invalid,
-            }
+            Answer { response: respond(StatusCode::OK, review::write(&uid, &verdict)), outcome: Outcome::Invalid }
         }
         Unreadable::Body { reason } => {
             info!(error = %reason, "Body not readable");
@@ -74,27 +68,13 @@ pub(super) fn unreadable(unreadable: Unreadable) -> Answer {
 
 /// The review that carries a verdict.
 pub(super) fn answer(uid: &str, verdict: &Verdict) -> Answer {
-    let outcome = if verdict.allowed {
-        Outcome::Allowed
-    } else {
-        Outcome::Denied
-    };
-    Answer {
-        response: respond(StatusCode::OK, review::write(uid, verdict)),
-        outcome,
-    }
+    let outcome = if verdict.allowed { Outcome::Allowed } else { Outcome::Denied };
+    Answer { response: respond(StatusCode::OK, review::write(uid, verdict)), outcome }
 }
 
 fn admit(body: &[u8]) -> Answer {
-    let span = info_span!(
-        "admit",
-        uid = Empty,
-        kind = Empty,
-        ns = Empty,
-        name = Empty,
-        operation = Empty,
-        allowed = Empty
-    );
+    let span =
+        info_span!("admit", uid = Empty, kind = Empty, ns = Empty, name = Empty, operation = Empty, allowed = Empty);
     let _entered = span.enter();
     let request: Light<'_> = match review::read(body) {
         Ok(request) => request,
@@ -127,26 +107,19 @@ fn name(operation: Operation) -> &'static str {
 }
 
 fn is_json(content_type: Option<&HeaderValue>) -> bool {
-    let essence = content_type
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.split(';').next());
+    let essence = content_type.and_then(|value| value.to_str().ok()).and_then(|text| text.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
 fn refuse(status: Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_REQUEST);
     let body = serde_json::to_vec(&status).expect("strings and numbers always serialize");
-    Answer {
-        response: respond(code, body),
-        outcome: Outcome::Invalid,
-    }
+    Answer { response: respond(code, body), outcome: Outcome::Invalid }
 }
 
 fn respond(status: StatusCode, body: Vec<u8>) -> hyper::Response<Bytes> {
     let mut response = hyper::Response::new(Bytes::from(body));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -32,18 +32,10 @@ pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
     let Some(findings) = compile::check(object) else {
         return Verdict::allow();
     };
-    let Findings {
-        mut errors,
-        schema,
-        warnings,
-    } = findings;
+    let Findings { mut errors, schema, warnings } = findings;
     // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
     errors.extend(schema);
-    let mut verdict = if errors.is_empty() {
-        Verdict::allow()
-    } else {
-        Verdict::deny(invalid(request, &errors))
-    };
+    let mut verdict = if errors.is_empty() { Verdict::allow() } else { Verdict::deny(invalid(request, &errors)) };
     verdict.warnings = tell(&warnings);
     verdict
 }
@@ -68,10 +60,7 @@ pub(super) fn invalid<Old>(request: &Request<'_, Old>, errors: &[Problem]) -> St
         kind: request.kind.kind.to_string(),
         causes,
     };
-    Status {
-        details: Some(details),
-        ..Status::failure(422, "Invalid", message)
-    }
+    Status { details: Some(details), ..Status::failure(422, "Invalid", message) }
 }
 
 /// The nearest of the causes that Kubernetes knows.
@@ -136,9 +125,6 @@ mod tests {
 
         let many = tell(&vec![warning(&"x".repeat(200)); 100]);
         assert!(many.iter().map(|text| text.chars().count()).sum::<usize>() <= 4096);
-        assert_eq!(
-            many.last().unwrap(),
-            &format!("and {} more warnings", 100 - (many.len() - 1))
-        );
+        assert_eq!(many.last().unwrap(), &format!("and {} more warnings", 100 - (many.len() - 1)));
     }
 }

@@ -35,22 +35,11 @@ struct Scale {
 
 pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
     let scale = if quick {
-        Scale {
-            existing: 200,
-            saturated: 150,
-            paced: Duration::from_secs(3),
-        }
+        Scale { existing: 200, saturated: 150, paced: Duration::from_secs(3) }
     } else {
-        Scale {
-            existing: 2000,
-            saturated: 1000,
-            paced: Duration::from_secs(10),
-        }
+        Scale { existing: 2000, saturated: 1000, paced: Duration::from_secs(10) }
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(measure(&scale))
 }
 
@@ -74,32 +63,17 @@ async fn measure(scale: &Scale) -> anyhow::Result<Report> {
     ));
     let new = rolled_out(&bed, &client, &observer, &names, 1).await?;
     let changed = rolled_out(&bed, &client, &observer, &names, 2).await?;
-    for (what, key, spent) in [
-        ("new rule with generateExisting", "existing", &new),
-        ("changed rule", "changed", &changed),
-    ] {
+    for (what, key, spent) in
+        [("new rule with generateExisting", "existing", &new), ("changed rule", "changed", &changed)]
+    {
         let ratio = spent.rate(names.len()) / bare.rate(names.len());
-        page.line(format!(
-            "{what:<44} {:>10.1} {:>9.1} {:>9.2}",
-            spent.seconds(),
-            spent.rate(names.len()),
-            ratio
-        ));
-        page.datum(
-            key,
-            json!({"namespaces": names.len(), "seconds": spent.seconds(), "of_bare": ratio}),
-        );
+        page.line(format!("{what:<44} {:>10.1} {:>9.1} {:>9.2}", spent.seconds(), spent.rate(names.len()), ratio));
+        page.datum(key, json!({"namespaces": names.len(), "seconds": spent.seconds(), "of_bare": ratio}));
     }
     let memory = bed.usage()?.writ_mib;
-    page.line(format!(
-        "resident memory of Writ at {} namespaces: {memory:.1} MiB",
-        names.len()
-    ));
+    page.line(format!("resident memory of Writ at {} namespaces: {memory:.1} MiB", names.len()));
     page.datum("memory_mib", json!(memory));
-    page.target(
-        memory < MOST_MEMORY_MIB,
-        format!("{memory:.1} MiB of memory at {} namespaces", names.len()),
-    );
+    page.target(memory < MOST_MEMORY_MIB, format!("{memory:.1} MiB of memory at {} namespaces", names.len()));
 
     paced(&bed, &client, &observer, scale, &mut page).await?;
     saturated(&bed, &client, &observer, scale, &mut page).await?;
@@ -140,9 +114,7 @@ async fn paced(bed: &Bed, client: &Client, observer: &Observer, scale: &Scale, p
     for pace in [5, 20, PACE_OF_TARGET, 100] {
         let count = (scale.paced.as_secs_f64() * f64::from(pace)) as usize;
         let begin = Mark::now(bed)?;
-        let created = client
-            .create_paced("paced", &format!("paced-{pace}"), pace, count)
-            .await?;
+        let created = client.create_paced("paced", &format!("paced-{pace}"), pace, count).await?;
         let late = lateness(observer, &created).await?;
         let spent = begin.until(bed, late.last)?;
         let (p50, p99) = (late.percentile(50), late.percentile(99));
@@ -159,10 +131,7 @@ async fn paced(bed: &Bed, client: &Client, observer: &Observer, scale: &Scale, p
             "writ_cpu_ms": spent.writ_ms(count), "api_server_cpu_ms": spent.api_server_ms(count),
         }));
         if pace == PACE_OF_TARGET {
-            page.target(
-                p99 < MOST_LATE,
-                format!("p99 {:.0} ms at {pace} namespaces per second", millis(p99)),
-            );
+            page.target(p99 < MOST_LATE, format!("p99 {:.0} ms at {pace} namespaces per second", millis(p99)));
         }
     }
     page.datum("paced", json!(rows));
@@ -213,10 +182,7 @@ async fn saturated(
         writ.writ_ms(count),
         writ.api_server_ms(count)
     ));
-    page.line(format!(
-        "{:<24} {throughput:>9.2} {:>49.2}",
-        "of the bare client's", api_server
-    ));
+    page.line(format!("{:<24} {throughput:>9.2} {:>49.2}", "of the bare client's", api_server));
     let memory = bed.usage()?.writ_mib;
     page.line(format!("resident memory of Writ in the end: {memory:.1} MiB"));
     page.datum("full", json!({
@@ -225,10 +191,7 @@ async fn saturated(
         "writ_cpu_ms": writ.writ_ms(count), "p50_ms": millis(late.percentile(50)), "p99_ms": millis(late.percentile(99)),
         "memory_mib": memory,
     }));
-    page.target(
-        throughput >= LEAST_THROUGHPUT,
-        format!("{:.0} % of the bare client's throughput", throughput * 100.0),
-    );
+    page.target(throughput >= LEAST_THROUGHPUT, format!("{:.0} % of the bare client's throughput", throughput * 100.0));
     page.target(
         api_server <= MOST_API_SERVER,
         format!("{api_server:.2} times the bare client's CPU of the API server"),
@@ -245,16 +208,10 @@ struct Lateness {
 async fn lateness(observer: &Observer, created: &[Timed]) -> anyhow::Result<Lateness> {
     let names: Vec<String> = created.iter().map(|timed| timed.name.clone()).collect();
     let last = observer.wait(&names, load::WRIT, 1, PATIENCE).await?;
-    let mut sorted: Vec<Duration> = created
-        .iter()
-        .zip(&last)
-        .map(|(timed, last)| last.saturating_duration_since(timed.stored))
-        .collect();
+    let mut sorted: Vec<Duration> =
+        created.iter().zip(&last).map(|(timed, last)| last.saturating_duration_since(timed.stored)).collect();
     sorted.sort();
-    Ok(Lateness {
-        sorted,
-        last: latest(&last),
-    })
+    Ok(Lateness { sorted, last: latest(&last) })
 }
 
 impl Lateness {
@@ -279,10 +236,7 @@ struct Spent {
 
 impl Mark {
     fn now(bed: &Bed) -> anyhow::Result<Self> {
-        Ok(Self {
-            at: Instant::now(),
-            used: bed.usage()?,
-        })
+        Ok(Self { at: Instant::now(), used: bed.usage()? })
     }
 
     fn until(self, bed: &Bed, end: Instant) -> anyhow::Result<Spent> {
@@ -345,10 +299,6 @@ impl Page {
     }
 
     fn report(self) -> Report {
-        Report {
-            table: self.lines.join("\n"),
-            data: Value::Object(self.data),
-            missed: self.missed,
-        }
+        Report { table: self.lines.join("\n"), data: Value::Object(self.data), missed: self.missed }
     }
 }

@@ -25,16 +25,10 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
     let times = if quick { 200 } else { 2_000 };
     let document = document();
     let size = document.to_string().len();
-    ensure!(
-        (9_000..12_000).contains(&size),
-        "the document has {size} bytes, not about 10,000"
-    );
+    ensure!((9_000..12_000).contains(&size), "the document has {size} bytes, not about 10,000");
     let variable =
         jmespath::Rcvar::new(jmespath::Variable::from_json(&document.to_string()).map_err(anyhow::Error::msg)?);
-    let mut table = format!(
-        "expressions\n  {:<12} {:>12} {:>12} {:>8}\n",
-        "", "writ", "jmespath", "ratio"
-    );
+    let mut table = format!("expressions\n  {:<12} {:>12} {:>12} {:>8}\n", "", "writ", "jmespath", "ratio");
     let mut data = json!({});
     let mut missed = Vec::new();
     for (name, text, target) in EXPRESSIONS {
@@ -58,10 +52,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
             best_theirs = best_theirs.min(started.elapsed() / times);
         }
         let ratio = best_theirs.as_secs_f64() / best_ours.as_secs_f64();
-        let _ = writeln!(
-            table,
-            "  {name:<12} {best_ours:>12.0?} {best_theirs:>12.0?} {ratio:>8.1}"
-        );
+        let _ = writeln!(table, "  {name:<12} {best_ours:>12.0?} {best_theirs:>12.0?} {ratio:>8.1}");
         data[*name] = json!({"writ_ns": best_ours.as_nanos() as u64, "jmespath_ns": best_theirs.as_nanos() as u64});
         if ratio < *target {
             missed.push(format!(

@@ -44,11 +44,7 @@ const APPLY_TARGET: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
     let rounds = if quick { 2_000 } else { 50_000 };
-    let mut report = Report {
-        table: String::from("generate\n"),
-        data: json!({}),
-        missed: Vec::new(),
-    };
+    let mut report = Report { table: String::from("generate\n"), data: json!({}), missed: Vec::new() };
     let mut tell = |name: &str, found: Duration, target: Duration| {
         let _ = writeln!(report.table, "  {name:<58} {found:>12.2?}  (target {target:.0?})");
         report.data[name] = json!(found.as_nanos() as u64);
@@ -56,16 +52,8 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
             report.missed.push(format!("{name}: {found:?}, target {target:?}"));
         }
     };
-    tell(
-        "one rule: match, variable, precondition, one object",
-        one_rule(rounds)?,
-        RULE_TARGET,
-    );
-    tell(
-        "which of 1,000 policies apply, p99",
-        which_apply(rounds / 10)?,
-        DECIDE_TARGET,
-    );
+    tell("one rule: match, variable, precondition, one object", one_rule(rounds)?, RULE_TARGET);
+    tell("which of 1,000 policies apply, p99", which_apply(rounds / 10)?, DECIDE_TARGET);
     tell("writ apply, 1,000 namespaces x foreach of 10", apply()?, APPLY_TARGET);
     Ok(report)
 }
@@ -101,10 +89,7 @@ fn one_rule(rounds: u32) -> anyhow::Result<Duration> {
     for _ in 0..rounds {
         let trigger = Trigger::background(object.clone());
         let evaluation = evaluate(&rule, &trigger, &facts).context("the rule fails")?;
-        ensure!(
-            matches!(evaluation, Evaluation::Done(plan) if plan.targets.len() == 1),
-            "one object is expected"
-        );
+        ensure!(matches!(evaluation, Evaluation::Done(plan) if plan.targets.len() == 1), "one object is expected");
     }
     Ok((on_core()? - started) / rounds)
 }
@@ -113,18 +98,9 @@ fn one_rule(rounds: u32) -> anyhow::Result<Duration> {
 fn which_apply(rounds: u32) -> anyhow::Result<Duration> {
     let mut index = KindIndex::default();
     for number in 0..1000 {
-        let kind = [
-            "Namespace",
-            "Pod",
-            "Secret",
-            "ConfigMap",
-            "Service",
-            "Deployment",
-            "Job",
-            "Ingress",
-            "Role",
-            "Node",
-        ][number % 10];
+        let kind =
+            ["Namespace", "Pod", "Secret", "ConfigMap", "Service", "Deployment", "Job", "Ingress", "Role", "Node"]
+                [number % 10];
         let text = TYPICAL
             .replace("name: typical", &format!("name: p-{number}"))
             .replace("kinds: [Namespace]", &format!("kinds: [{kind}], names: [ns-{number}]"));
@@ -195,9 +171,6 @@ spec:
     writ::cli::run(arguments.iter().map(OsString::from), &mut out, &mut talk);
     let took = on_core()? - started;
     let printed: Value = serde_json::from_slice(&out)?;
-    ensure!(
-        printed["generated"].as_array().map(Vec::len) == Some(10_000),
-        "10,000 objects are expected"
-    );
+    ensure!(printed["generated"].as_array().map(Vec::len) == Some(10_000), "10,000 objects are expected");
     Ok(took)
 }

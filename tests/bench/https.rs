@@ -32,15 +32,8 @@ type MakeObject = fn() -> Value;
 type Pair = ((Sample, f64), (Sample, f64));
 
 pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
-    let (rounds, time) = if quick {
-        (2, Duration::from_millis(500))
-    } else {
-        (6, Duration::from_secs(2))
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let (rounds, time) = if quick { (2, Duration::from_millis(500)) } else { (6, Duration::from_secs(2)) };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let files = TestFiles::make()?;
     let writ = Server::writ(&files).context("starting writ serve")?;
     let bare = Server::bare(&files).context("starting the bare server")?;
@@ -58,12 +51,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
         let body = review(object());
         for protocol in [Protocol::Http1, Protocol::Http2] {
             let round = |server: &Server| -> anyhow::Result<(Sample, f64)> {
-                let load = Load {
-                    port: server.port,
-                    protocol,
-                    body: &body,
-                    files: &files,
-                };
+                let load = Load { port: server.port, protocol, body: &body, files: &files };
                 let before = server.cpu()?;
                 let sample = runtime.block_on(load.saturate(time))?;
                 let cost = (server.cpu()? - before) / sample.requests.max(1);
@@ -90,19 +78,12 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
             }));
             if ratio < 1.0 - MOST_LOST {
                 let lost = (1.0 - ratio) * 100.0;
-                missed.push(format!(
-                    "a {name} over {protocol} costs {lost:.0} % of a bare server's throughput"
-                ));
+                missed.push(format!("a {name} over {protocol} costs {lost:.0} % of a bare server's throughput"));
             }
         }
     }
     let body = review(pod());
-    let load = Load {
-        port: writ.port,
-        protocol: Protocol::Http1,
-        body: &body,
-        files: &files,
-    };
+    let load = Load { port: writ.port, protocol: Protocol::Http1, body: &body, files: &files };
     let paced = runtime.block_on(load.pace(PACE, time * 2))?;
     let loaded = writ.resident_kib()?;
     let (ready, mib) = (writ.ready_after.as_millis(), |kib: u64| kib as f64 / 1024.0);
@@ -115,11 +96,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
         "paced": {"per_second": paced.per_second, "p50_ms": paced.p50_ms, "p99_ms": paced.p99_ms},
         "ready_ms": ready as u64, "idle_kib": idle, "loaded_kib": loaded,
     });
-    Ok(Report {
-        table: lines.join("\n"),
-        data,
-        missed,
-    })
+    Ok(Report { table: lines.join("\n"), data, missed })
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -131,10 +108,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// The review that an API server sends for the creation of an object.
 fn review(object: Value) -> Vec<u8> {
     let kind = object["kind"].clone();
-    let group = object["apiVersion"]
-        .as_str()
-        .and_then(|version| version.split_once('/'))
-        .map_or("", |it| it.0);
+    let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |it| it.0);
     let review = json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",

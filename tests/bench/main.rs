@@ -57,11 +57,7 @@ fn main() -> anyhow::Result<ExitCode> {
     for target in &missed {
         print(&format!("missed: {target}"));
     }
-    Ok(if missed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    })
+    Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 #[expect(clippy::print_stdout, reason = "a program of its own: stdout is its result")]

@@ -49,14 +49,7 @@ rules:
     );
     cluster.kubectl(["apply", "-f", "-"]).stdin(&yaml).ok();
     eventually(SOON, "the rights", || {
-        let arguments = [
-            "auth",
-            "can-i",
-            "delete",
-            "secrets",
-            "--as=system:serviceaccount:writ-system:writ",
-            "-A",
-        ];
+        let arguments = ["auth", "can-i", "delete", "secrets", "--as=system:serviceaccount:writ-system:writ", "-A"];
         let answer = cluster.kubectl(arguments).run();
         if answer.success { Ok(()) } else { Err(answer.stdout) }
     });
@@ -69,20 +62,12 @@ fn writ(cluster: &Cluster, arguments: &[&str]) -> (i32, String, String) {
         .output()
         .expect("writ runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (
-        output.status.code().unwrap_or(-1),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
 fn get(ns: &Namespace<'_>, kind: &str, name: &str) -> Result<Value, String> {
     let answer = ns.kubectl(["get", kind, name, "-o", "json"]).run();
-    if answer.success {
-        Ok(serde_json::from_str(&answer.stdout).expect("JSON"))
-    } else {
-        Err(answer.stderr)
-    }
+    if answer.success { Ok(serde_json::from_str(&answer.stdout).expect("JSON")) } else { Err(answer.stderr) }
 }
 
 #[test]
@@ -103,10 +88,7 @@ fn rights_that_are_missing_are_named_and_count_once_they_are_granted() {
     let (code, role, talk) = {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), &leases).expect("a written file");
-        writ(
-            cluster,
-            &["rbac", file.path().to_str().expect("a path"), "--name", &name],
-        )
+        writ(cluster, &["rbac", file.path().to_str().expect("a path"), "--name", &name])
     };
     assert_eq!(code, 0, "{talk}");
     ns.owns("clusterrole", &name);
@@ -129,24 +111,8 @@ fn authors_need_the_rights_that_their_policies_use() {
     ns.owns("clusterrole", &role);
     ns.kubectl(["create", "serviceaccount", "author"]).ok();
     let account = format!("--serviceaccount={}:author", ns.name);
-    cluster
-        .kubectl([
-            "create",
-            "clusterrole",
-            &role,
-            "--verb=*",
-            "--resource=clusterpolicies.kyverno.io",
-        ])
-        .ok();
-    cluster
-        .kubectl([
-            "create",
-            "clusterrolebinding",
-            &role,
-            &format!("--clusterrole={role}"),
-            &account,
-        ])
-        .ok();
+    cluster.kubectl(["create", "clusterrole", &role, "--verb=*", "--resource=clusterpolicies.kyverno.io"]).ok();
+    cluster.kubectl(["create", "clusterrolebinding", &role, &format!("--clusterrole={role}"), &account]).ok();
     let author = cluster.acting_as(&ns.name, "author");
     let yaml = policy(&name, &ns.name, "Secret", "clone: {name: key, namespace: kube-system}");
     let refusal = author.kubectl(["apply", "-f", "-"]).stdin(&yaml).run();
@@ -176,19 +142,13 @@ fn conditions_are_compiled_and_unknown_kinds_waited_for() {
             format!("webhookConfiguration: {{matchConditions: [{{name: c, expression: \"{expression}\"}}]}}\n  rules:");
         policy(&name, &ns.name, "Secret", "data: {}").replace("rules:", &condition)
     };
-    ns.rejects(
-        &with("object.["),
-        "spec.webhookConfiguration.matchConditions: [0].expression",
-    );
+    ns.rejects(&with("object.["), "spec.webhookConfiguration.matchConditions: [0].expression");
     ns.accepts(&with("object.metadata.name != 'x'"));
 
     let unknown = policy(&name, &ns.name, "Secret", "data: {}").replace("[ConfigMap]", "[example.org/v1/Widget]");
     cluster.kubectl(["delete", "clusterpolicy", &name]).ok();
     let said = ns.accepts(&unknown);
-    assert!(
-        said.contains("the cluster has no kind `example.org/v1/Widget`"),
-        "{said}"
-    );
+    assert!(said.contains("the cluster has no kind `example.org/v1/Widget`"), "{said}");
 }
 
 #[test]
@@ -207,17 +167,13 @@ fn a_request_right_after_the_policy_is_not_missed() {
     assert!(secret["data"]["user"].as_str().is_some_and(|user| !user.is_empty()));
     eventually(SOON, "the end of the stored request", || {
         let selector = format!("-l=generate.kyverno.io/policy-name={name}");
-        let left = cluster
-            .kubectl(["get", "updaterequests", "-A", &selector, "--no-headers"])
-            .ok();
+        let left = cluster.kubectl(["get", "updaterequests", "-A", &selector, "--no-headers"]).ok();
         if left.is_empty() { Ok(()) } else { Err(left) }
     });
     ns.kubectl(["delete", "configmap", "start-a"]).ok();
-    eventually(SOON, "the end of the secret", || {
-        match get(&ns, "secret", "out-start-a") {
-            Ok(found) => Err(found.to_string()),
-            Err(_) => Ok(()),
-        }
+    eventually(SOON, "the end of the secret", || match get(&ns, "secret", "out-start-a") {
+        Ok(found) => Err(found.to_string()),
+        Err(_) => Ok(()),
     });
 }
 
@@ -229,20 +185,12 @@ fn entries_fail_open_and_belong_to_the_install() {
     let name = unique("entries");
     ns.owns("clusterpolicy", &name);
     ns.accepts(&policy(&name, &ns.name, "Secret", "data: {}"));
-    let text = cluster
-        .kubectl(["get", "validatingwebhookconfigurations", "writ-resources", "-o", "json"])
-        .ok();
+    let text = cluster.kubectl(["get", "validatingwebhookconfigurations", "writ-resources", "-o", "json"]).ok();
     let configuration: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(configuration["metadata"]["ownerReferences"][0]["name"], "writ");
     let entries = configuration["webhooks"].as_array().expect("a list");
-    let preview = entries
-        .iter()
-        .find(|entry| entry["name"] == "preview.writ.dev")
-        .expect("an entry for previews");
-    assert_eq!(
-        preview["matchConditions"][0]["expression"],
-        "has(request.dryRun) && request.dryRun"
-    );
+    let preview = entries.iter().find(|entry| entry["name"] == "preview.writ.dev").expect("an entry for previews");
+    assert_eq!(preview["matchConditions"][0]["expression"], "has(request.dryRun) && request.dryRun");
     for entry in entries {
         assert_eq!(entry["failurePolicy"], "Ignore", "{entry}");
         let excluded = &entry["namespaceSelector"]["matchExpressions"][0]["values"];
@@ -266,25 +214,16 @@ fn dry_runs_and_commands_tell_what_rules_do() {
     eventually(SOON, "the preview", || {
         let answer = ns.kubectl(["create", "configmap", "start-a", "--dry-run=server"]).run();
         let expected = format!("policy {name}, rule out: would create {target}");
-        if answer.stderr.contains(&expected) {
-            Ok(())
-        } else {
-            Err(answer.stderr)
-        }
+        if answer.stderr.contains(&expected) { Ok(()) } else { Err(answer.stderr) }
     });
-    assert!(
-        get(&ns, "secret", "out-start-a").is_err(),
-        "a dry run generates nothing"
-    );
+    assert!(get(&ns, "secret", "out-start-a").is_err(), "a dry run generates nothing");
 
     ns.kubectl(["create", "configmap", "start-a"]).ok();
     eventually(SOON, "the secret", || get(&ns, "secret", "out-start-a"));
     let (code, said, talk) = writ(cluster, &["explain", "secret/out-start-a", "-n", &ns.name]);
     assert_eq!(code, 0, "{talk}");
-    for part in [
-        &format!("made by policy {name}, rule out"),
-        &format!("for trigger v1 ConfigMap {}/start-a", ns.name),
-    ] {
+    for part in [&format!("made by policy {name}, rule out"), &format!("for trigger v1 ConfigMap {}/start-a", ns.name)]
+    {
         assert!(said.contains(part.as_str()), "{said}");
     }
     let (_, said, _) = writ(cluster, &["explain", "cm/start-a", "-n", &ns.name]);
@@ -292,9 +231,7 @@ fn dry_runs_and_commands_tell_what_rules_do() {
     ns.kubectl(["create", "configmap", "other"]).ok();
     let (_, said, _) = writ(cluster, &["explain", "configmap/other", "-n", &ns.name]);
     assert!(
-        said.contains(&format!(
-            "policy {name}, rule out: does not apply: name \"other\" does not match \"start-*\""
-        )),
+        said.contains(&format!("policy {name}, rule out: does not apply: name \"other\" does not match \"start-*\"")),
         "{said}"
     );
 
@@ -306,13 +243,8 @@ fn dry_runs_and_commands_tell_what_rules_do() {
     std::fs::write(file.path(), policy(&name, &ns.name, "Secret", &data("two"))).expect("a written file");
     let (code, said, _) = writ(cluster, &["plan", path]);
     assert_eq!(code, 1);
-    assert!(
-        said.contains(&format!("update {target}")) && said.contains("(hidden, "),
-        "{said}"
-    );
-    let without = yaml
-        .replace("name: out\n", "name: other\n")
-        .replace("out-{{", "other-{{");
+    assert!(said.contains(&format!("update {target}")) && said.contains("(hidden, "), "{said}");
+    let without = yaml.replace("name: out\n", "name: other\n").replace("out-{{", "other-{{");
     std::fs::write(file.path(), without).expect("a written file");
     let (code, said, _) = writ(cluster, &["plan", path, "-o", "json"]);
     let plan: Value = serde_json::from_str(&said).expect("JSON");
@@ -321,12 +253,7 @@ fn dry_runs_and_commands_tell_what_rules_do() {
         .as_array()
         .expect("steps")
         .iter()
-        .map(|step| {
-            (
-                step["action"].as_str().unwrap_or_default(),
-                step["object"]["name"].as_str().unwrap_or_default(),
-            )
-        })
+        .map(|step| (step["action"].as_str().unwrap_or_default(), step["object"]["name"].as_str().unwrap_or_default()))
         .collect();
     assert_eq!(actions, [("create", "other-start-a"), ("delete", "out-start-a")]);
 }

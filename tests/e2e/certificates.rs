@@ -40,10 +40,7 @@ fn ten_renewals_fail_no_request() {
     });
     assert!(calls > 200, "only {calls} calls were made");
     let denied = number(&writ, "writ_admission_requests_total{outcome=\"allowed\"}");
-    assert!(
-        denied >= calls,
-        "all {calls} calls were judged by Writ, {denied} of them here"
-    );
+    assert!(denied >= calls, "all {calls} calls were judged by Writ, {denied} of them here");
     assert!(!writ.log().contains("PRIVATE"), "keys stay out of the log");
 }
 
@@ -71,10 +68,7 @@ fn a_changed_ca_bundle_is_repaired() {
     let ports = ports(&cluster);
     cluster.kubectl(["delete", CONFIGURATION[1]]).ok();
     let install = Command::new(root().join("tests/cluster/install"))
-        .args([
-            &root().join("manifests/overlays/local").display().to_string(),
-            &ports["webhook"],
-        ])
+        .args([&root().join("manifests/overlays/local").display().to_string(), &ports["webhook"]])
         .env("KUBECONFIG", kubeconfig(&cluster))
         .output()
         .expect("the script runs");
@@ -87,10 +81,7 @@ fn a_changed_ca_bundle_is_repaired() {
     let name = unique("repaired");
     ns.owns("proxytemplates.kuma.io", &name);
     eventually(SOON, "a call that succeeds", || {
-        let answer = cluster
-            .kubectl(["apply", "-f", "-"])
-            .stdin(&template(&name).to_string())
-            .run();
+        let answer = cluster.kubectl(["apply", "-f", "-"]).stdin(&template(&name).to_string()).run();
         if answer.success { Ok(()) } else { Err(answer.stderr) }
     });
 }
@@ -115,19 +106,11 @@ fn replicas_that_start_together_share_one_pair() {
         for port in ["webhook", "second_webhook"] {
             let bundle = ca_bundle(&cluster);
             if let Err(error) = greet(&ports[port], &bundle) {
-                panic!(
-                    "{port} is not trusted at look {looks}: {error}\n{}\n{}",
-                    one.log(),
-                    two.log()
-                );
+                panic!("{port} is not trusted at look {looks}: {error}\n{}\n{}", one.log(), two.log());
             }
         }
         let now = (reloads(&one), reloads(&two));
-        if now.0 >= goal.0 && now.1 >= goal.1 {
-            Ok(())
-        } else {
-            Err(format!("{now:?}"))
-        }
+        if now.0 >= goal.0 && now.1 >= goal.1 { Ok(()) } else { Err(format!("{now:?}")) }
     });
 }
 
@@ -137,9 +120,7 @@ fn a_replica_killed_in_the_middle_of_a_renewal_is_no_loss() {
     let first = Writ::start(&cluster, SHORT_LIVED);
     // Killed when the next pair is announced: the stage of which the one that follows knows only from the Secret.
     eventually(SOON, "an announcement", || {
-        let keys = cluster
-            .kubectl(SECRET.into_iter().chain(["--output=jsonpath={.data}"]))
-            .ok();
+        let keys = cluster.kubectl(SECRET.into_iter().chain(["--output=jsonpath={.data}"])).ok();
         keys.contains("next-tls.crt").then_some(()).ok_or("no next pair")
     });
     first.signal("KILL");
@@ -148,9 +129,7 @@ fn a_replica_killed_in_the_middle_of_a_renewal_is_no_loss() {
     let reloads = || number(&second, "writ_certificate_reloads_total");
     let calls = under_a_stream_of_calls(&cluster, || {
         let goal = reloads() + 2;
-        eventually(Duration::from_secs(60), "two renewals", || {
-            if reloads() >= goal { Ok(()) } else { Err("not yet") }
-        });
+        eventually(Duration::from_secs(60), "two renewals", || if reloads() >= goal { Ok(()) } else { Err("not yet") });
     });
     assert!(calls > 20, "only {calls} calls were made");
 }
@@ -160,14 +139,8 @@ fn a_deleted_secret_comes_back_as_it_was() {
     let Some(cluster) = ControlPlane::start() else { return };
     let _writ = Writ::start(&cluster, &[]);
     let pair = || {
-        let answer = cluster
-            .kubectl(SECRET.into_iter().chain(["--output=jsonpath={.data}"]))
-            .run();
-        if answer.success {
-            Ok(answer.stdout)
-        } else {
-            Err(answer.stderr)
-        }
+        let answer = cluster.kubectl(SECRET.into_iter().chain(["--output=jsonpath={.data}"])).run();
+        if answer.success { Ok(answer.stdout) } else { Err(answer.stderr) }
     };
     let before = pair().expect("the Secret");
     cluster.kubectl(["--namespace=writ-system", "delete", SECRET[2]]).ok();
@@ -178,9 +151,7 @@ fn a_deleted_secret_comes_back_as_it_was() {
 fn missing_rights_are_named() {
     let Some(cluster) = ControlPlane::start() else { return };
     cluster.install(&root().join("manifests/overlays/local"));
-    cluster
-        .kubectl(["--namespace=writ-system", "delete", "rolebinding/writ"])
-        .ok();
+    cluster.kubectl(["--namespace=writ-system", "delete", "rolebinding/writ"]).ok();
     let serve = Loose::start(&cluster);
     let secret = "secrets/writ-system/writ-certificates";
     serve.says(&format!("not allowed to get {secret}"));
@@ -210,12 +181,7 @@ impl Loose {
         assert!(made.is_ok_and(|status| status.success()), "an identity");
         let log = folder.join("logs/loose.log");
         let child = Command::new(env!("CARGO_BIN_EXE_writ"))
-            .args([
-                "serve",
-                "--listen=127.0.0.1:0",
-                "--admin-listen=127.0.0.1:0",
-                "--kubeconfig",
-            ])
+            .args(["serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--kubeconfig"])
             .arg(identity)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -245,10 +211,7 @@ impl Drop for Loose {
 /// Judges policies without a pause, while something happens. None may fail; gives how many there were.
 fn under_a_stream_of_calls(cluster: &Cluster, happens: impl FnOnce()) -> usize {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let client = runtime.block_on(client(kubeconfig(cluster).as_path()));
     let (done, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let callers: Vec<_> = (0..3)
@@ -258,10 +221,7 @@ fn under_a_stream_of_calls(cluster: &Cluster, happens: impl FnOnce()) -> usize {
                 let kind = GroupVersionKind::gvk("kuma.io", "v1alpha1", "ProxyTemplate");
                 let api: Api<DynamicObject> =
                     Api::all_with(client, &ApiResource::from_gvk_with_plural(&kind, "proxytemplates"));
-                let params = PostParams {
-                    dry_run: true,
-                    ..PostParams::default()
-                };
+                let params = PostParams { dry_run: true, ..PostParams::default() };
                 let object: DynamicObject = serde_json::from_value(template(&unique("stream"))).expect("an object");
                 let mut failures = Vec::new();
                 while !done.load(Ordering::Relaxed) && failures.len() < 20 {
@@ -276,25 +236,16 @@ fn under_a_stream_of_calls(cluster: &Cluster, happens: impl FnOnce()) -> usize {
         .collect();
     happens();
     done.store(true, Ordering::Relaxed);
-    let failures: Vec<String> = callers
-        .into_iter()
-        .flat_map(|caller| runtime.block_on(caller).expect("a caller"))
-        .collect();
+    let failures: Vec<String> =
+        callers.into_iter().flat_map(|caller| runtime.block_on(caller).expect("a caller")).collect();
     let calls = calls.load(Ordering::Relaxed);
-    assert!(
-        failures.is_empty(),
-        "{} of {calls} calls failed: {failures:#?}\n{}",
-        failures.len(),
-        cluster.logs()
-    );
+    assert!(failures.is_empty(), "{} of {calls} calls failed: {failures:#?}\n{}", failures.len(), cluster.logs());
     calls
 }
 
 async fn client(kubeconfig: &Path) -> Client {
     let file = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-        .await
-        .expect("a configuration");
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a configuration");
     Client::try_from(config).expect("a client")
 }
 
@@ -330,9 +281,7 @@ fn ca_bundle(cluster: &Cluster) -> String {
 fn greet(port: &str, bundle: &str) -> Result<(), String> {
     let mut roots = RootCertStore::empty();
     for root in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
-        roots
-            .add(root.map_err(|error| error.to_string())?)
-            .map_err(|error| error.to_string())?;
+        roots.add(root.map_err(|error| error.to_string())?).map_err(|error| error.to_string())?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -341,29 +290,17 @@ fn greet(port: &str, bundle: &str) -> Result<(), String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let name = ServerName::try_from("writ.writ-system.svc").map_err(|error| error.to_string())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let stream = TcpStream::connect(format!("127.0.0.1:{port}"))
-            .await
-            .map_err(|error| error.to_string())?;
+        let stream = TcpStream::connect(format!("127.0.0.1:{port}")).await.map_err(|error| error.to_string())?;
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-        connector
-            .connect(name, stream)
-            .await
-            .map(drop)
-            .map_err(|error| error.to_string())
+        connector.connect(name, stream).await.map(drop).map_err(|error| error.to_string())
     })
 }
 
 /// A metric of a running Writ.
 fn number(writ: &Writ, name: &str) -> usize {
     let (_, metrics) = writ.get("/metrics").expect("metrics");
-    let line = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .expect("the metric");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)).expect("the metric");
     line.trim().parse().expect("a number")
 }

@@ -71,9 +71,7 @@ fn the_cluster_ends_up_as_wanted_whatever_happens() {
         striking.join().expect("the thread that strikes")
     });
     assert!(model.farewells() > 0, "no deletion fell into a calm moment");
-    eventually(REPAIR, &format!("the wanted state (seed {})", size.seed), || {
-        model.compare(&user)
-    });
+    eventually(REPAIR, &format!("the wanted state (seed {})", size.seed), || model.compare(&user));
 
     // And nobody touches it any more.
     let before = user.versions();

@@ -53,13 +53,7 @@ fn stage(prefix: &str) -> Option<Stage<'static>> {
 fn grant(cluster: &Cluster) {
     cluster.kubectl(["apply", "-f", "-"]).stdin(GRANTED).ok();
     eventually(SOON, "the rights", || {
-        let arguments = [
-            "auth",
-            "can-i",
-            "watch",
-            "secrets",
-            "--as=system:serviceaccount:writ-system:writ",
-        ];
+        let arguments = ["auth", "can-i", "watch", "secrets", "--as=system:serviceaccount:writ-system:writ"];
         let answer = cluster.kubectl(arguments).run();
         if answer.success { Ok(()) } else { Err(answer.stdout) }
     });
@@ -67,11 +61,7 @@ fn grant(cluster: &Cluster) {
 
 impl<'c> Stage<'c> {
     fn new(cluster: &'c Cluster, prefix: &str) -> Self {
-        Self {
-            cluster,
-            ns: cluster.namespace(prefix),
-            fences: std::cell::Cell::new(0),
-        }
+        Self { cluster, ns: cluster.namespace(prefix), fences: std::cell::Cell::new(0) }
     }
 
     /// Applies a ClusterPolicy named after the namespace, with `RULES` below `spec.rules`. `NS` in the text is the namespace.
@@ -88,19 +78,14 @@ impl<'c> Stage<'c> {
 
     fn ready(&self, policy: &str) {
         eventually(SOON, "a policy that is ready", || {
-            let status = self
-                .cluster
-                .kubectl(["get", "cpol", policy, "-o", "jsonpath={.status.conditions[*].status}"])
-                .ok();
+            let status =
+                self.cluster.kubectl(["get", "cpol", policy, "-o", "jsonpath={.status.conditions[*].status}"]).ok();
             if status == "True" { Ok(()) } else { Err(status) }
         });
     }
 
     fn apply(&self, yaml: &str) {
-        self.ns
-            .kubectl(["apply", "-f", "-"])
-            .stdin(&yaml.replace("NS", &self.ns.name))
-            .ok();
+        self.ns.kubectl(["apply", "-f", "-"]).stdin(&yaml.replace("NS", &self.ns.name)).ok();
     }
 
     /// A ConfigMap that rules with [`ON_TRIGGER`] match.
@@ -128,47 +113,33 @@ impl<'c> Stage<'c> {
     /// Waits until a field has a value.
     #[track_caller]
     fn becomes(&self, kind: &str, name: &str, path: &str, value: &str) {
-        eventually(
-            SOON,
-            &format!("{path} of {kind} {name} to be `{value}`"),
-            || match self.field(kind, name, path) {
-                Some(found) if found == value => Ok(()),
-                found => Err(format!("it is {found:?}")),
-            },
-        );
-    }
-
-    #[track_caller]
-    fn appears(&self, kind: &str, name: &str) {
-        eventually(SOON, &format!("{kind} {name}"), || {
-            self.field(kind, name, ".metadata.name").ok_or("not there")
+        eventually(SOON, &format!("{path} of {kind} {name} to be `{value}`"), || match self.field(kind, name, path) {
+            Some(found) if found == value => Ok(()),
+            found => Err(format!("it is {found:?}")),
         });
     }
 
     #[track_caller]
+    fn appears(&self, kind: &str, name: &str) {
+        eventually(SOON, &format!("{kind} {name}"), || self.field(kind, name, ".metadata.name").ok_or("not there"));
+    }
+
+    #[track_caller]
     fn disappears(&self, kind: &str, name: &str) {
-        eventually(SOON, &format!("the end of {kind} {name}"), || {
-            match self.field(kind, name, ".metadata.name") {
-                None => Ok(()),
-                Some(_) => Err("still there"),
-            }
+        eventually(SOON, &format!("the end of {kind} {name}"), || match self.field(kind, name, ".metadata.name") {
+            None => Ok(()),
+            Some(_) => Err("still there"),
         });
     }
 
     #[track_caller]
     fn is_there(&self, kind: &str, name: &str) {
-        assert!(
-            self.field(kind, name, ".metadata.name").is_some(),
-            "{kind} {name} is gone"
-        );
+        assert!(self.field(kind, name, ".metadata.name").is_some(), "{kind} {name} is gone");
     }
 
     #[track_caller]
     fn is_absent(&self, kind: &str, name: &str) {
-        assert!(
-            self.field(kind, name, ".metadata.name").is_none(),
-            "{kind} {name} is there"
-        );
+        assert!(self.field(kind, name, ".metadata.name").is_none(), "{kind} {name} is there");
     }
 
     /// Returns when what happened before has been dealt with: a later trigger has had its effect, twice over.

@@ -4,8 +4,8 @@ mod support;
 
 mod admission;
 mod certificates;
-mod generate;
 mod chaos;
+mod generate;
 mod node;
 mod proxy_template;
 mod serving;

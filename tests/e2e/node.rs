@@ -18,10 +18,7 @@ fn installed() -> Option<(&'static Cluster, MutexGuard<'static, ()>)> {
     cluster.install(&root().join("manifests"));
     rolled_out(cluster);
     eventually(A_WHILE, "an API server that trusts Writ", || {
-        let answer = cluster
-            .kubectl(["apply", "--dry-run=server", "-f", "-"])
-            .stdin(&template("probe", 0))
-            .run();
+        let answer = cluster.kubectl(["apply", "--dry-run=server", "-f", "-"]).stdin(&template("probe", 0)).run();
         if answer.success { Ok(()) } else { Err(answer.stderr) }
     });
     Some((cluster, turn))
@@ -33,11 +30,7 @@ fn rolled_out(cluster: &Cluster) {
     let status = writ(cluster, &["rollout", "status", "deployment/writ", "--timeout=120s"]).run();
     if !status.success {
         let pods = writ(cluster, &["describe", "pods"]).run().stdout;
-        let logs = writ(
-            cluster,
-            &["logs", "--selector=app.kubernetes.io/name=writ", "--tail=50"],
-        )
-        .run();
+        let logs = writ(cluster, &["logs", "--selector=app.kubernetes.io/name=writ", "--tail=50"]).run();
         panic!("{status:?}\n{pods}\n{}{}", logs.stdout, logs.stderr);
     }
     eventually(A_WHILE, "the end of older pods", || match pods(cluster).len() {
@@ -51,11 +44,7 @@ fn writ(cluster: &Cluster, arguments: &[&str]) -> support::Kubectl {
 }
 
 fn pods(cluster: &Cluster) -> Vec<String> {
-    let names = writ(
-        cluster,
-        &["get", "pods", "--selector=app.kubernetes.io/name=writ", "--output=name"],
-    )
-    .ok();
+    let names = writ(cluster, &["get", "pods", "--selector=app.kubernetes.io/name=writ", "--output=name"]).ok();
     names.lines().map(str::to_owned).collect()
 }
 
@@ -80,10 +69,7 @@ fn the_examples_are_judged_through_the_service() {
     let ns = cluster.namespace("judged");
     for (example, accepted) in examples() {
         let text = std::fs::read_to_string(&example).expect("an example");
-        let name = text
-            .lines()
-            .find_map(|line| line.strip_prefix("  name: "))
-            .expect("a name");
+        let name = text.lines().find_map(|line| line.strip_prefix("  name: ")).expect("a name");
         ns.owns("proxytemplates.kuma.io", name);
         if accepted {
             ns.accepts(&text);
@@ -97,16 +83,11 @@ fn examples() -> Vec<(std::path::PathBuf, bool)> {
     let files = |folder: &str| {
         let entries = std::fs::read_dir(root().join("manifests/examples").join(folder)).expect("examples");
         let files = entries.map(|entry| entry.expect("a file").path());
-        files
-            .filter(|file| file.extension().is_some_and(|end| end == "yaml"))
-            .collect::<Vec<_>>()
+        files.filter(|file| file.extension().is_some_and(|end| end == "yaml")).collect::<Vec<_>>()
     };
     let (good, bad) = (files(""), files("refused"));
     assert!(!good.is_empty() && !bad.is_empty());
-    good.into_iter()
-        .map(|file| (file, true))
-        .chain(bad.into_iter().map(|file| (file, false)))
-        .collect()
+    good.into_iter().map(|file| (file, true)).chain(bad.into_iter().map(|file| (file, false))).collect()
 }
 
 #[test]
@@ -114,23 +95,15 @@ fn the_pods_have_no_more_than_they_need() {
     let Some((cluster, _turn)) = installed() else { return };
     // The namespace refuses what is not restricted, so the pods that run in it are.
     let loose = "{apiVersion: v1, kind: Pod, metadata: {name: loose}, spec: {containers: [{name: a, image: writ}]}}";
-    let answer = writ(cluster, &["create", "--dry-run=server", "-f", "-"])
-        .stdin(loose)
-        .run();
-    assert!(
-        !answer.success && answer.stderr.contains("violates PodSecurity \"restricted"),
-        "{answer:?}"
-    );
+    let answer = writ(cluster, &["create", "--dry-run=server", "-f", "-"]).stdin(loose).run();
+    assert!(!answer.success && answer.stderr.contains("violates PodSecurity \"restricted"), "{answer:?}");
     // On this machine one can look at the processes themselves.
     if cluster.folder().is_some() {
         let statuses = statuses_of("/writ serve");
         assert_eq!(statuses.len(), 2, "two replicas run");
         for status in statuses {
             let field = |name: &str| {
-                let line = status
-                    .lines()
-                    .find_map(|line| line.strip_prefix(name))
-                    .unwrap_or_default();
+                let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
                 line.split_whitespace().next().unwrap_or_default().to_owned()
             };
             assert_eq!(field("Uid:"), "65532");
@@ -145,18 +118,13 @@ fn the_pods_have_no_more_than_they_need() {
 
 /// `/proc/PID/status` of the processes whose command line begins so.
 fn statuses_of(command: &str) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc")
-        .expect("Linux")
-        .filter_map(Result::ok)
-        .map(|entry| entry.path());
+    let processes = std::fs::read_dir("/proc").expect("Linux").filter_map(Result::ok).map(|entry| entry.path());
     let is_it = |process: &Path| {
         std::fs::read(process.join("cmdline"))
             .is_ok_and(|line| String::from_utf8_lossy(&line).replace('\0', " ").starts_with(command))
     };
     let found = processes.filter(|process| is_it(process));
-    found
-        .filter_map(|process| std::fs::read_to_string(process.join("status")).ok())
-        .collect()
+    found.filter_map(|process| std::fs::read_to_string(process.join("status")).ok()).collect()
 }
 
 #[test]
@@ -191,10 +159,7 @@ fn under_a_stream_of_applies(cluster: &Cluster, happens: impl FnOnce()) {
                 ns.owns("proxytemplates.kuma.io", &name);
                 while !done.load(Ordering::Relaxed) {
                     let note = applied.fetch_add(1, Ordering::Relaxed);
-                    let answer = cluster
-                        .kubectl(["apply", "-f", "-"])
-                        .stdin(&template(&name, note))
-                        .run();
+                    let answer = cluster.kubectl(["apply", "-f", "-"]).stdin(&template(&name, note)).run();
                     if !answer.success {
                         failures.lock().expect("nobody panics here").push(answer.stderr);
                     }
@@ -216,11 +181,7 @@ fn under_a_stream_of_applies(cluster: &Cluster, happens: impl FnOnce()) {
     });
     let failures = failures.into_inner().expect("nobody panics here");
     let applied = applied.into_inner();
-    assert!(
-        failures.is_empty(),
-        "{} of {applied} applies failed: {failures:#?}",
-        failures.len()
-    );
+    assert!(failures.is_empty(), "{} of {applied} applies failed: {failures:#?}", failures.len());
 }
 
 struct StopOnDrop<'a>(&'a AtomicBool);
@@ -249,11 +210,6 @@ fn of_writ(cluster: &Cluster) -> Vec<String> {
     let kinds = cluster.kubectl(["api-resources", "--verbs=list", "--output=name"]).ok();
     let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
     let columns = "--output=custom-columns=:.kind,:.metadata.namespace,:.metadata.name";
-    let all = cluster
-        .kubectl(["get", &kinds.join(","), "--all-namespaces", "--no-headers", columns])
-        .ok();
-    all.lines()
-        .filter(|line| line.contains("writ") || line.contains("kuma.io"))
-        .map(str::to_owned)
-        .collect()
+    let all = cluster.kubectl(["get", &kinds.join(","), "--all-namespaces", "--no-headers", columns]).ok();
+    all.lines().filter(|line| line.contains("writ") || line.contains("kuma.io")).map(str::to_owned).collect()
 }

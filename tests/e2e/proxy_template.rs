@@ -12,10 +12,7 @@ fn accepted_templates_are_stored() {
         let applied = cluster.kubectl(["apply", "-f", "-"]).stdin(&text).run();
         assert!(applied.success, "{name}: {applied:?}");
         for warning in expected(&text, "warning") {
-            assert!(
-                applied.stderr.contains(&format!("{}: ", warning.field)),
-                "{name}: {applied:?}"
-            );
+            assert!(applied.stderr.contains(&format!("{}: ", warning.field)), "{name}: {applied:?}");
         }
         cluster.kubectl(["delete", "proxytemplate", &name]).ok();
     }
@@ -32,19 +29,9 @@ fn refused_templates_are_refused_with_every_cause() {
             let told = applied.stderr.lines().any(|line| line.contains(&format!("{field}: ")));
             assert!(told, "{name}: nothing said about {field}: {applied:?}");
         }
-        let told = applied
-            .stderr
-            .lines()
-            .filter(|line| line.trim_start().starts_with("* "))
-            .count();
-        assert!(
-            told == causes.len() || causes.len() == 1,
-            "{name}: {} causes expected: {applied:?}",
-            causes.len()
-        );
-        let stored = cluster
-            .kubectl(["get", "proxytemplate", &name, "--ignore-not-found"])
-            .ok();
+        let told = applied.stderr.lines().filter(|line| line.trim_start().starts_with("* ")).count();
+        assert!(told == causes.len() || causes.len() == 1, "{name}: {} causes expected: {applied:?}", causes.len());
+        let stored = cluster.kubectl(["get", "proxytemplate", &name, "--ignore-not-found"]).ok();
         assert!(stored.is_empty(), "{name} was stored");
     }
 }
@@ -60,14 +47,8 @@ fn a_refused_update_leaves_the_old_template() {
              {operation}}}}}]}}}}}}"
         )
     };
-    cluster
-        .kubectl(["apply", "--server-side", "-f", "-"])
-        .stdin(&template("remove"))
-        .ok();
-    let refused = cluster
-        .kubectl(["apply", "--server-side", "-f", "-"])
-        .stdin(&template("addFirst"))
-        .run();
+    cluster.kubectl(["apply", "--server-side", "-f", "-"]).stdin(&template("remove")).ok();
+    let refused = cluster.kubectl(["apply", "--server-side", "-f", "-"]).stdin(&template("addFirst")).run();
     assert!(!refused.success, "{refused:?}");
     let operation = "jsonpath={.spec.conf.modifications[0].cluster.operation}";
     let stored = cluster.kubectl(["get", "proxytemplate", &name, "-o", operation]).ok();
@@ -92,10 +73,8 @@ impl Case {
 
 fn cases(folder: &str) -> Vec<Case> {
     let folder = root().join("tests/cases/proxy-template").join(folder);
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("the case folder")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).expect("the case folder").map(|entry| entry.expect("an entry").path()).collect();
     files.sort();
     let read = |file: PathBuf| Case {
         name: file.file_stem().expect("a name").to_string_lossy().into_owned(),
@@ -107,12 +86,6 @@ fn cases(folder: &str) -> Vec<Case> {
 /// The lines `# error: FIELD CLASS` (or `# warning: …`) at the top of a case.
 fn expected(text: &str, level: &str) -> Vec<Expected> {
     let prefix = format!("# {level}: ");
-    let fields = text
-        .lines()
-        .filter_map(|line| line.strip_prefix(&prefix)?.rsplit_once(' '));
-    fields
-        .map(|(field, _)| Expected {
-            field: field.to_owned(),
-        })
-        .collect()
+    let fields = text.lines().filter_map(|line| line.strip_prefix(&prefix)?.rsplit_once(' '));
+    fields.map(|(field, _)| Expected { field: field.to_owned() }).collect()
 }

@@ -48,7 +48,5 @@ fn it_goes_in_order_and_comes_back() {
 /// The authority that API servers trust Writ by.
 fn authority(cluster: &support::Cluster) -> String {
     let output = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
-    cluster
-        .kubectl(["get", "validatingwebhookconfiguration", "writ", output])
-        .ok()
+    cluster.kubectl(["get", "validatingwebhookconfiguration", "writ", output]).ok()
 }

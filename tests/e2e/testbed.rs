@@ -31,23 +31,14 @@ fn nothing_outlives_a_killed_run() {
         .spawn()
         .expect("a second run of this test binary");
     eventually(Duration::from_secs(90), "the second run's cluster", || {
-        folder
-            .join("kubeconfig")
-            .exists()
-            .then_some(())
-            .ok_or("no kubeconfig yet")
+        folder.join("kubeconfig").exists().then_some(()).ok_or("no kubeconfig yet")
     });
-    assert!(
-        !programs_in(&folder).is_empty(),
-        "the programs name their folder on their command lines"
-    );
+    assert!(!programs_in(&folder).is_empty(), "the programs name their folder on their command lines");
     run.kill().expect("kill -9");
     run.wait().expect("it is dead");
-    eventually(SOON, "the end of everything", || {
-        match (folder.exists(), programs_in(&folder)) {
-            (false, programs) if programs.is_empty() => Ok(()),
-            (folder, programs) => Err(format!("folder there: {folder}, running: {programs:?}")),
-        }
+    eventually(SOON, "the end of everything", || match (folder.exists(), programs_in(&folder)) {
+        (false, programs) if programs.is_empty() => Ok(()),
+        (folder, programs) => Err(format!("folder there: {folder}, running: {programs:?}")),
     });
 }
 
@@ -56,11 +47,7 @@ fn programs_in(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().expect("a path in UTF-8");
     let output = Command::new("ps").args(["-eo", "args"]).output().expect("ps");
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    lines
-        .lines()
-        .filter(|line| line.contains(folder))
-        .map(str::to_owned)
-        .collect()
+    lines.lines().filter(|line| line.contains(folder)).map(str::to_owned).collect()
 }
 
 #[test]
@@ -80,18 +67,11 @@ fn a_namespace_ends_with_what_is_in_it() {
     let ns = cluster.namespace("ends");
     let name = ns.name.clone();
     ns.accepts("{apiVersion: v1, kind: ConfigMap, metadata: {name: note}, data: {a: b}}");
-    ns.rejects(
-        "{apiVersion: v1, kind: ConfigMap, metadata: {name: Not-A-Name}}",
-        "a lowercase RFC 1123",
-    );
+    ns.rejects("{apiVersion: v1, kind: ConfigMap, metadata: {name: Not-A-Name}}", "a lowercase RFC 1123");
     drop(ns);
     eventually(SOON, "the namespace's end", || {
         let answer = cluster.kubectl(["get", "namespace", &name, "--ignore-not-found"]).run();
-        if answer.success && answer.stdout.is_empty() {
-            Ok(())
-        } else {
-            Err(answer.stdout)
-        }
+        if answer.success && answer.stdout.is_empty() { Ok(()) } else { Err(answer.stdout) }
     });
 }
 
@@ -100,9 +80,7 @@ fn a_namespace_ends_with_what_is_in_it() {
 fn every_overlay_installs() {
     let Some(cluster) = ControlPlane::start() else { return };
     cluster.kubectl(["create", "-f", "-"]).stdin(CERT_MANAGER).ok();
-    cluster
-        .kubectl(["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"])
-        .ok();
+    cluster.kubectl(["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"]).ok();
     let mut folders = vec![root().join("manifests")];
     let overlays = std::fs::read_dir(root().join("manifests/overlays")).expect("overlays");
     folders.extend(overlays.map(|entry| entry.expect("an overlay").path()));
@@ -111,9 +89,7 @@ fn every_overlay_installs() {
         let applied = cluster.kubectl(["apply", "-k", folder, "--validate=strict"]).run();
         assert!(applied.success, "{folder}: {applied:?}");
         assert!(!applied.stderr.contains("Warning"), "{folder}: {}", applied.stderr);
-        cluster
-            .kubectl(["delete", "-k", folder, "--ignore-not-found", "--timeout=60s"])
-            .ok();
+        cluster.kubectl(["delete", "-k", folder, "--ignore-not-found", "--timeout=60s"]).ok();
     }
 }
 
@@ -123,9 +99,7 @@ fn rights_are_the_least() {
     let Some(cluster) = support::with_writ() else { return };
     let writ = cluster.acting_as("writ-system", "writ");
     let may = |verb: &str, what: &str, namespace: &str| {
-        writ.kubectl(["auth", "can-i", verb, what, "--namespace", namespace])
-            .run()
-            .success
+        writ.kubectl(["auth", "can-i", verb, what, "--namespace", namespace]).run().success
     };
     let webhook = "validatingwebhookconfigurations.admissionregistration.k8s.io";
     for (verb, what, namespace, expected) in [

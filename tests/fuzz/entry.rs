@@ -1,9 +1,5 @@
 //! What each fuzz target runs. The ordinary tests run the committed corpus through the same functions.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each target is a crate of its own and uses one of them"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each target is a crate of its own and uses one of them")]
 
 use serde_json::{Value, json};
 use writ::compile;
@@ -22,11 +18,7 @@ pub fn expression(data: &[u8]) {
     assert!(parse_tree(expression).is_ok(), "an expression that compiles has a tree");
     let _ = compiled.names();
     let first = compiled.search_json(&document, &runtime());
-    assert_eq!(
-        first,
-        compiled.search_json(&document, &runtime()),
-        "the same facts give the same value"
-    );
+    assert_eq!(first, compiled.search_json(&document, &runtime()), "the same facts give the same value");
     if document.is_object()
         && let (Ok(whole), Ok(asked)) = (first, compiled.resolve_json(&document, &runtime()))
     {
@@ -45,11 +37,7 @@ pub fn template(data: &[u8]) {
         "request": {"operation": "DELETE", "object": null, "oldObject": {"metadata": {"name": "n"}}},
     });
     let first = template.substitute(&context, &runtime());
-    assert_eq!(
-        first,
-        template.substitute(&context, &runtime()),
-        "the same facts give the same document"
-    );
+    assert_eq!(first, template.substitute(&context, &runtime()), "the same facts give the same document");
     if let Ok(value) = &first
         && !text.contains("{{")
         && !text.contains("$(")
@@ -105,11 +93,7 @@ fn run(policy: &Policy, object: &Value) {
         assert_eq!(first, evaluate(), "the same facts give the same plan");
         if let (Ok(Evaluation::Done(plan)), Some(namespace)) = (first, &policy.key.namespace) {
             for target in plan.targets {
-                assert_eq!(
-                    target.key.namespace.as_ref(),
-                    Some(namespace),
-                    "a Policy stays in its namespace"
-                );
+                assert_eq!(target.key.namespace.as_ref(), Some(namespace), "a Policy stays in its namespace");
             }
         }
     }
@@ -118,11 +102,7 @@ fn run(policy: &Policy, object: &Value) {
 const POLICIES: &str = include_str!("policies.yaml");
 
 fn limits() -> Limits {
-    Limits {
-        steps: 50_000,
-        bytes: 1 << 20,
-        depth: 64,
-    }
+    Limits { steps: 50_000, bytes: 1 << 20, depth: 64 }
 }
 
 fn runtime() -> Runtime {

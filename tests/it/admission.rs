@@ -8,10 +8,7 @@ use writ::webhook::{self, Outcome};
 const REVIEW: &str = "admission.k8s.io/v1";
 
 fn call(method: Method, path: &str, content_type: &str, body: impl Into<Bytes>) -> (u16, Value, Outcome) {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", content_type);
+    let request = Request::builder().method(method).uri(path).header("content-type", content_type);
     let answer = webhook::handle(&request.body(body.into()).unwrap());
     assert_eq!(answer.response.headers()["content-type"], "application/json");
     let body = serde_json::from_slice(answer.response.body()).expect("every answer is JSON");
@@ -21,10 +18,7 @@ fn call(method: Method, path: &str, content_type: &str, body: impl Into<Bytes>) 
 fn review(request: Value) -> (Value, Outcome) {
     let body = json!({"apiVersion": REVIEW, "kind": "AdmissionReview", "request": request}).to_string();
     let (status, body, outcome) = call(Method::POST, "/validate", "application/json", body);
-    assert_eq!(
-        (status, &body["apiVersion"], &body["kind"]),
-        (200, &json!(REVIEW), &json!("AdmissionReview"))
-    );
+    assert_eq!((status, &body["apiVersion"], &body["kind"]), (200, &json!(REVIEW), &json!("AdmissionReview")));
     (body["response"].clone(), outcome)
 }
 
@@ -33,10 +27,7 @@ fn review(request: Value) -> (Value, Outcome) {
 fn refused(method: Method, path: &str, content_type: &str, body: &str, code: u16, message: &str) -> Value {
     let (status, body, outcome) = call(method, path, content_type, body.to_owned());
     assert_eq!((status, outcome), (code, Outcome::Invalid));
-    assert_eq!(
-        (&body["kind"], &body["status"], &body["code"]),
-        (&json!("Status"), &json!("Failure"), &json!(code))
-    );
+    assert_eq!((&body["kind"], &body["status"], &body["code"]), (&json!("Status"), &json!("Failure"), &json!(code)));
     let text = body["message"].as_str().unwrap();
     assert!(text.contains(message), "{text}");
     body
@@ -53,43 +44,20 @@ fn what_is_no_review_gets_a_status() {
     refused(Method::POST, "/validate", json, "", 400, "cannot be read");
     refused(Method::POST, "/validate", json, "{", 400, "cannot be read");
     refused(Method::POST, "/validate", json, "\u{feff}{}", 400, "cannot be read");
-    refused(
-        Method::POST,
-        "/validate",
-        json,
-        "{}",
-        400,
-        "must be admission.k8s.io/v1 AdmissionReview",
-    );
-    refused(
-        Method::POST,
-        "/validate",
-        "application/json; charset=utf-8",
-        "null",
-        400,
-        "cannot be read",
-    );
+    refused(Method::POST, "/validate", json, "{}", 400, "must be admission.k8s.io/v1 AdmissionReview");
+    refused(Method::POST, "/validate", "application/json; charset=utf-8", "null", 400, "cannot be read");
 }
 
 #[test]
 fn a_wrong_method_says_which_is_right() {
-    let request = Request::builder()
-        .method(Method::PUT)
-        .uri("/validate")
-        .body(Bytes::new())
-        .unwrap();
+    let request = Request::builder().method(Method::PUT).uri("/validate").body(Bytes::new()).unwrap();
     assert_eq!(webhook::handle(&request).response.headers()["allow"], "POST");
 }
 
 #[test]
 fn bytes_that_are_no_text_are_no_problem() {
     for body in [&[0xff, 0xfe, 0x00][..], b"{\"request\":{\"uid\":\"\xff\"}}", &[0; 4096]] {
-        let (status, _, _) = call(
-            Method::POST,
-            "/validate",
-            "application/json",
-            Bytes::copy_from_slice(body),
-        );
+        let (status, _, _) = call(Method::POST, "/validate", "application/json", Bytes::copy_from_slice(body));
         assert_eq!(status, 400);
     }
 }
@@ -113,14 +81,8 @@ fn what_can_be_answered_as_a_review_is() {
     };
     denied(&wrap("admission.k8s.io/v1beta1", "AdmissionReview", ""), "v1beta1");
     denied(&wrap(REVIEW, "ConversionReview", ""), "ConversionReview");
-    denied(
-        &wrap(REVIEW, "AdmissionReview", r#","kind":"ProxyTemplate""#),
-        "cannot be read",
-    );
-    denied(
-        &wrap(REVIEW, "AdmissionReview", r#","object":{"spec":1e999}"#),
-        "number out of range",
-    );
+    denied(&wrap(REVIEW, "AdmissionReview", r#","kind":"ProxyTemplate""#), "cannot be read");
+    denied(&wrap(REVIEW, "AdmissionReview", r#","object":{"spec":1e999}"#), "number out of range");
     for depth in [200, 1_000_000] {
         let deep = format!(r#","object":{{"spec":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
         denied(&wrap(REVIEW, "AdmissionReview", &deep), "recursion limit");
@@ -137,10 +99,7 @@ fn what_is_not_ours_to_judge_is_allowed() {
         json!({"uid": "u", "operation": "CREATE", "object": {"apiVersion": "v1", "kind": "Pod"}}),
     ] {
         let (response, outcome) = review(request);
-        assert_eq!(
-            (response, outcome),
-            (json!({"uid": "u", "allowed": true}), Outcome::Allowed)
-        );
+        assert_eq!((response, outcome), (json!({"uid": "u", "allowed": true}), Outcome::Allowed));
     }
 }
 
@@ -149,12 +108,7 @@ fn a_request_without_what_it_needs_is_denied() {
     let (response, _) = review(json!({"uid": "u", "operation": "CREATE"}));
     assert_eq!(response["status"]["message"], "the review has no request.object");
     let (response, _) = review(json!({"uid": "u", "operation": "MOVE", "object": {}}));
-    assert!(
-        response["status"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("request.operation")
-    );
+    assert!(response["status"]["message"].as_str().unwrap().contains("request.operation"));
 }
 
 #[test]
@@ -184,11 +138,7 @@ fn an_invalid_policy_is_denied_field_by_field() {
     for cause in causes {
         let (field, message) = (cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap());
         assert!(cause["reason"].as_str().unwrap().starts_with("FieldValue"));
-        let line = if field.is_empty() {
-            message.to_owned()
-        } else {
-            format!("{field}: {message}")
-        };
+        let line = if field.is_empty() { message.to_owned() } else { format!("{field}: {message}") };
         assert!(status["message"].as_str().unwrap().contains(&line), "{status}");
     }
 }

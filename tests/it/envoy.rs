@@ -48,11 +48,7 @@ fn a_part_only_has_to_decode() {
     let broken = refused().into_iter().filter(|(name, message, document)| {
         let whole = decode(*message, document, Strictness::Whole).expect_err(name);
         let partial = decode(*message, document, Strictness::Partial);
-        assert_eq!(
-            matches!(whole, DecodeError::Constraint { .. }),
-            partial.is_ok(),
-            "{name}: {whole}"
-        );
+        assert_eq!(matches!(whole, DecodeError::Constraint { .. }), partial.is_ok(), "{name}: {whole}");
         partial.is_ok()
     });
     assert!(broken.count() >= 8);
@@ -62,10 +58,7 @@ fn a_part_only_has_to_decode() {
 fn the_schema_is_that_of_the_binary() {
     let Some(envoy) = find_envoy() else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let written = Command::new(root.join("tests/envoy/schema"))
-        .arg(&envoy)
-        .output()
-        .expect("python3 runs the program");
+    let written = Command::new(root.join("tests/envoy/schema")).arg(&envoy).output().expect("python3 runs the program");
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
     let committed = std::fs::read(root.join("src/core/envoy/schema.txt")).expect("the schema is there");
     assert!(
@@ -117,22 +110,11 @@ fn side_by_side(cases: &[Case], check: impl Fn(&Case) -> Result<(), String> + Sy
 /// Asks Envoy about a document in a bootstrap of its own.
 fn validate(envoy: &Path, message: MessageType, document: &Value) -> Result<(), String> {
     let output = Command::new(envoy)
-        .args([
-            "--mode",
-            "validate",
-            "--disable-hot-restart",
-            "--log-level",
-            "error",
-            "--config-yaml",
-        ])
+        .args(["--mode", "validate", "--disable-hot-restart", "--log-level", "error", "--config-yaml"])
         .arg(bootstrap(message, document).to_string())
         .output()
         .map_err(|error| error.to_string())?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
-    }
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
 fn bootstrap(message: MessageType, document: &Value) -> Value {
@@ -153,10 +135,7 @@ fn bootstrap(message: MessageType, document: &Value) -> Value {
         NetworkFilter => (vec![backend], vec![listener(document)]),
         HttpFilter => (vec![backend], vec![hcm(vec![document.clone(), router], json!({}))]),
         RouteConfiguration => (vec![backend], vec![hcm(vec![router], document.clone())]),
-        VirtualHost => (
-            vec![backend],
-            vec![hcm(vec![router], json!({"virtualHosts": [document]}))],
-        ),
+        VirtualHost => (vec![backend], vec![hcm(vec![router], json!({"virtualHosts": [document]}))]),
     };
     json!({"staticResources": {"clusters": clusters, "listeners": listeners}})
 }
@@ -449,97 +428,33 @@ fn refused() -> Vec<Case> {
     vec![
         ("no name", Cluster, json!({"type": "STATIC"})),
         ("no duration", Cluster, cluster(json!({"connectTimeout": "abc"}))),
-        (
-            "a duration without a unit",
-            Cluster,
-            cluster(json!({"connectTimeout": 5})),
-        ),
+        ("a duration without a unit", Cluster, cluster(json!({"connectTimeout": 5}))),
         ("a duration of zero", Cluster, cluster(json!({"connectTimeout": "0s"}))),
-        (
-            "an enum number nobody declared",
-            Cluster,
-            cluster(json!({"lbPolicy": 99})),
-        ),
-        (
-            "an enum name nobody declared",
-            Cluster,
-            cluster(json!({"type": "BIGGEST"})),
-        ),
-        (
-            "a negative size",
-            Cluster,
-            cluster(json!({"perConnectionBufferLimitBytes": -1})),
-        ),
-        (
-            "half a byte",
-            Cluster,
-            cluster(json!({"perConnectionBufferLimitBytes": 0.5})),
-        ),
-        (
-            "a size as a fraction in text",
-            Cluster,
-            cluster(json!({"perConnectionBufferLimitBytes": "1.5"})),
-        ),
+        ("an enum number nobody declared", Cluster, cluster(json!({"lbPolicy": 99}))),
+        ("an enum name nobody declared", Cluster, cluster(json!({"type": "BIGGEST"}))),
+        ("a negative size", Cluster, cluster(json!({"perConnectionBufferLimitBytes": -1}))),
+        ("half a byte", Cluster, cluster(json!({"perConnectionBufferLimitBytes": 0.5}))),
+        ("a size as a fraction in text", Cluster, cluster(json!({"perConnectionBufferLimitBytes": "1.5"}))),
         ("a list as text", Cluster, cluster(json!({"name": ["x"]}))),
         ("an object as a list", Cluster, cluster(json!({"filters": {}}))),
         ("text as an object", Cluster, cluster(json!({"metadata": "x"}))),
         ("a port too high", Cluster, endpoint(socket("127.0.0.1", 65536))),
-        (
-            "an address without a port",
-            Cluster,
-            endpoint(json!({"socketAddress": {"address": "127.0.0.1"}})),
-        ),
+        ("an address without a port", Cluster, endpoint(json!({"socketAddress": {"address": "127.0.0.1"}}))),
         ("an address of no kind", Cluster, endpoint(json!({}))),
-        (
-            "a health check without a timeout",
-            Cluster,
-            cluster(json!({"healthChecks": [{"tcpHealthCheck": {}}]})),
-        ),
+        ("a health check without a timeout", Cluster, cluster(json!({"healthChecks": [{"tcpHealthCheck": {}}]}))),
         ("a virtual host without domains", VirtualHost, json!({"name": "x"})),
-        (
-            "a domain of two lines",
-            VirtualHost,
-            json!({"name": "x", "domains": ["a\nb"]}),
-        ),
-        (
-            "a route without a match",
-            VirtualHost,
-            host(json!([{"route": {"cluster": "backend"}}])),
-        ),
-        (
-            "a match of nothing",
-            VirtualHost,
-            host(json!([{"match": {}, "route": {"cluster": "backend"}}])),
-        ),
+        ("a domain of two lines", VirtualHost, json!({"name": "x", "domains": ["a\nb"]})),
+        ("a route without a match", VirtualHost, host(json!([{"route": {"cluster": "backend"}}]))),
+        ("a match of nothing", VirtualHost, host(json!([{"match": {}, "route": {"cluster": "backend"}}]))),
         (
             "a status below 200",
             VirtualHost,
             host(json!([{"match": {"prefix": "/"}, "directResponse": {"status": 99}}])),
         ),
-        (
-            "a header without a name",
-            RouteConfiguration,
-            json!({"requestHeadersToAdd": [{"header": {"value": "x"}}]}),
-        ),
-        (
-            "a header name of two lines",
-            RouteConfiguration,
-            json!({"requestHeadersToRemove": ["a\nb"]}),
-        ),
-        (
-            "a filter without a name",
-            HttpFilter,
-            json!({"typedConfig": {"@type": HCM}}),
-        ),
-        (
-            "a configuration without a type",
-            NetworkFilter,
-            json!({"name": "x", "typedConfig": {}}),
-        ),
-        (
-            "a listener's address as text",
-            Listener,
-            json!({"name": "x", "address": "127.0.0.1:80"}),
-        ),
+        ("a header without a name", RouteConfiguration, json!({"requestHeadersToAdd": [{"header": {"value": "x"}}]})),
+        ("a header name of two lines", RouteConfiguration, json!({"requestHeadersToRemove": ["a\nb"]})),
+        ("a filter without a name", HttpFilter, json!({"typedConfig": {"@type": HCM}})),
+        ("a configuration without a type", NetworkFilter, json!({"name": "x", "typedConfig": {}})),
+        ("a listener's address as text", Listener, json!({"name": "x", "address": "127.0.0.1:80"})),
     ]
 }

@@ -34,18 +34,13 @@ fn rule(rules: &str) -> Arc<Rule> {
 /// A rule `r` for Pods: its own fields as YAML, indented by four.
 #[track_caller]
 fn pod_rule(fields: &str) -> Arc<Rule> {
-    rule(&format!(
-        "  - name: r\n    match: {{any: [{{resources: {{kinds: [Pod]}}}}]}}\n{fields}"
-    ))
+    rule(&format!("  - name: r\n    match: {{any: [{{resources: {{kinds: [Pod]}}}}]}}\n{fields}"))
 }
 
 /// A rule that puts values of expressions into one ConfigMap.
 #[track_caller]
 fn config_map_rule(fields: &str, data: &[(&str, &str)]) -> Arc<Rule> {
-    let entries: Map<String, Value> = data
-        .iter()
-        .map(|(key, text)| ((*key).to_owned(), Value::from(*text)))
-        .collect();
+    let entries: Map<String, Value> = data.iter().map(|(key, text)| ((*key).to_owned(), Value::from(*text))).collect();
     let generate = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "name": "made", "namespace": "a", "data": {"data": entries},
     });

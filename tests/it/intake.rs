@@ -64,10 +64,7 @@ impl World {
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
         let request = hyper::Request::post(path).header("content-type", "application/json");
         let request = request.body(Bytes::from(review.to_string())).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let answer = runtime.block_on(handle_with(self, &request));
         let body: Value = serde_json::from_slice(answer.response.body()).unwrap();
         assert_eq!(body["response"]["uid"], "u-1");
@@ -98,10 +95,7 @@ impl Office for World {
     }
 
     async fn allows(&self, who: &Subject, access: &Access) -> Result<bool, Trouble> {
-        self.asked
-            .lock()
-            .unwrap()
-            .push(format!("{} {} {access}", who.user, access.verb));
+        self.asked.lock().unwrap().push(format!("{} {} {access}", who.user, access.verb));
         Ok(!self.denied.contains(&format!("{} {}", who.user, access.verb).as_str()))
     }
 
@@ -116,12 +110,7 @@ impl Office for World {
 
     async fn accounts(&self) -> Result<Accounts, Trouble> {
         let writer = Subject::account(WRITER);
-        Ok(Accounts {
-            admission: writer.clone(),
-            background: writer,
-            reports: None,
-            check_author: true,
-        })
+        Ok(Accounts { admission: writer.clone(), background: writer, reports: None, check_author: true })
     }
 }
 
@@ -154,10 +143,7 @@ impl Counter for World {
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {
-        self.answers
-            .get(&fetch.to_string())
-            .cloned()
-            .map_or(Answer::Absent, Answer::found)
+        self.answers.get(&fetch.to_string()).cloned().map_or(Answer::Absent, Answer::found)
     }
 }
 
@@ -194,12 +180,7 @@ fn message(response: &Value) -> &str {
 
 fn warnings(response: &Value) -> Vec<&str> {
     assert_eq!(response["allowed"], true, "{response}");
-    response["warnings"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
+    response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 #[test]
@@ -212,10 +193,7 @@ fn a_good_policy_is_registered_before_it_is_answered() {
 #[test]
 fn rights_of_the_account_are_asked_for_by_name() {
     let world = World {
-        denied: vec![
-            "system:serviceaccount:writ-system:writ create",
-            "system:serviceaccount:writ-system:writ delete",
-        ],
+        denied: vec!["system:serviceaccount:writ-system:writ create", "system:serviceaccount:writ-system:writ delete"],
         ..World::new()
     };
     let response = world.offer(json!(null), policy(json!({"generate": {"namespace": "a"}})));
@@ -230,10 +208,7 @@ fn rights_of_the_account_are_asked_for_by_name() {
 
 #[test]
 fn authors_cannot_do_by_policy_what_they_may_not_do() {
-    let world = World {
-        denied: vec!["jane get"],
-        ..World::new()
-    };
+    let world = World { denied: vec!["jane get"], ..World::new() };
     let clone = json!({"generate": {"kind": "Secret", "data": null, "clone": {"namespace": "prod", "name": "key"}}});
     let response = world.offer(json!(null), policy(clone));
     assert_eq!(
@@ -246,23 +221,14 @@ fn authors_cannot_do_by_policy_what_they_may_not_do() {
 
 #[test]
 fn what_a_variable_decides_is_asked_for_everywhere() {
-    let world = World {
-        denied: vec!["jane update"],
-        ..World::new()
-    };
+    let world = World { denied: vec!["jane update"], ..World::new() };
     let response = world.offer(json!(null), policy(json!({})));
-    assert!(
-        message(&response).contains("not allowed to update configmaps in the whole cluster"),
-        "{response}"
-    );
+    assert!(message(&response).contains("not allowed to update configmaps in the whole cluster"), "{response}");
 }
 
 #[test]
 fn kinds_to_come_are_waited_for() {
-    let world = World {
-        denied: vec!["system:serviceaccount:writ-system:writ create"],
-        ..World::new()
-    };
+    let world = World { denied: vec!["system:serviceaccount:writ-system:writ create"], ..World::new() };
     let widgets = json!({"match": {"any": [{"resources": {"kinds": ["example.org/v1/Widget"]}}]}});
     let response = world.offer(json!(null), policy(widgets));
     assert_eq!(
@@ -285,41 +251,24 @@ fn a_kind_that_came_a_moment_ago_counts() {
     let world = World { newer, ..World::new() };
     let target = json!({"generate": {"apiVersion": "example.org/v1", "kind": "Widget", "namespace": null}});
     assert_eq!(warnings(&world.offer(json!(null), policy(target))), [""; 0]);
-    assert!(
-        world
-            .asked
-            .lock()
-            .unwrap()
-            .contains(&format!("{WRITER} create widgets.example.org"))
-    );
+    assert!(world.asked.lock().unwrap().contains(&format!("{WRITER} create widgets.example.org")));
 
     let target = json!({"generate": {"apiVersion": "example.org/v1", "kind": "Gadget"}});
     let response = world.offer(json!(null), policy(target));
-    assert!(
-        message(&response).contains("the cluster has no kind `example.org/v1 Gadget`"),
-        "{response}"
-    );
+    assert!(message(&response).contains("the cluster has no kind `example.org/v1 Gadget`"), "{response}");
 }
 
 #[test]
 fn other_targets_warn_and_stop() {
-    let world = World {
-        denied: vec!["system:serviceaccount:writ-system:writ create"],
-        ..World::new()
-    };
+    let world = World { denied: vec!["system:serviceaccount:writ-system:writ create"], ..World::new() };
     let response = world.offer(policy(json!({})), policy(json!({"generate": {"name": "d"}})));
-    let [first] = warnings(&response)[..] else {
-        panic!("{response}")
-    };
+    let [first] = warnings(&response)[..] else { panic!("{response}") };
     assert!(
         first.starts_with("no synchronization will be performed to the old target resource upon policy updates"),
         "{first}"
     );
 
-    let world = World {
-        denied: vec!["jane create"],
-        ..World::new()
-    };
+    let world = World { denied: vec!["jane create"], ..World::new() };
     let response = world.offer(policy(json!({})), policy(json!({"generate": {"name": "d"}})));
     assert!(
         message(&response).starts_with("spec.rules[0].generate: user `jane`"),
@@ -332,18 +281,12 @@ fn the_rule_itself_cannot_change() {
     let other = json!({"match": {"any": [{"resources": {"kinds": ["Secret"]}}]}, "generate": {"namespace": "a"}});
     let before = policy(json!({"generate": {"namespace": "a"}}));
     let response = World::new().offer(before, policy(other));
-    assert!(
-        message(&response).contains("of generate rule `r` cannot change"),
-        "{response}"
-    );
+    assert!(message(&response).contains("of generate rule `r` cannot change"), "{response}");
 }
 
 #[test]
 fn bookkeeping_asks_nobody() {
-    let world = World {
-        denied: vec!["jane create"],
-        ..World::new()
-    };
+    let world = World { denied: vec!["jane create"], ..World::new() };
     let mut new = policy(json!({}));
     new["metadata"]["finalizers"] = json!(["x"]);
     let mut old = policy(json!({}));
@@ -357,10 +300,7 @@ fn bookkeeping_asks_nobody() {
 
 #[test]
 fn the_api_server_reads_the_conditions() {
-    let world = World {
-        objection: Some("[0].expression: syntax error"),
-        ..World::new()
-    };
+    let world = World { objection: Some("[0].expression: syntax error"), ..World::new() };
     let mut policy = policy(json!({}));
     policy["spec"]["webhookConfiguration"] = json!({"matchConditions": [{"name": "c", "expression": "]"}]});
     assert_eq!(
@@ -398,15 +338,9 @@ fn what_only_admission_knows_is_stored_first() {
     assert_eq!(warnings(&world.call("/validate/resources", created)), [""; 0]);
     let stored = world.stored.lock().unwrap();
     let [request] = &stored[..] else { panic!("{stored:?}") };
-    assert_eq!(
-        (request.policy.to_string().as_str(), request.entries.len(), request.ours),
-        ("p", 1, true)
-    );
+    assert_eq!((request.policy.to_string().as_str(), request.entries.len(), request.ours), ("p", 1, true));
     let entry = &request.entries[0];
-    assert_eq!(
-        (entry.rule.as_str(), entry.trigger.uid.as_str(), entry.delete),
-        ("r", "u-ns", false)
-    );
+    assert_eq!((entry.rule.as_str(), entry.trigger.uid.as_str(), entry.delete), ("r", "u-ns", false));
     let admission = request.admission.as_ref().unwrap();
     assert_eq!(admission.request["userInfo"]["username"], "jane");
     assert_eq!(admission.roles, ["a:editor".to_owned()].into());
@@ -416,14 +350,9 @@ fn what_only_admission_knows_is_stored_first() {
 fn a_lost_trigger_is_cleaned_up_after() {
     for (operation, object) in [("DELETE", json!(null)), ("UPDATE", namespace(json!({})))] {
         let world = World::new().with(asking());
-        world.call(
-            "/validate/fail",
-            request(operation, object, namespace(json!({"team": "x"})), "jane"),
-        );
+        world.call("/validate/fail", request(operation, object, namespace(json!({"team": "x"})), "jane"));
         let stored = world.stored.lock().unwrap();
-        let [request] = &stored[..] else {
-            panic!("{operation}: {stored:?}")
-        };
+        let [request] = &stored[..] else { panic!("{operation}: {stored:?}") };
         assert!(request.entries[0].delete, "{operation}");
         assert_eq!(request.entries[0].trigger.uid, "u-ns");
     }
@@ -440,43 +369,20 @@ fn most_requests_leave_no_trace() {
     let path = "/validate/resources";
     check(&World::new().with(policy(json!({}))), path, create("jane"));
     check(&World::new().with(asking()), path, create(WRITER));
-    check(
-        &World::new().with(asking()),
-        path,
-        request("CREATE", namespace(json!({})), json!(null), "jane"),
-    );
-    check(
-        &World::new().with(asking()),
-        "/validate/resources/policy/other",
-        create("jane"),
-    );
-    let excluded = World {
-        settings: json!({"excludeUsernames": "j*"}),
-        ..World::new()
-    };
+    check(&World::new().with(asking()), path, request("CREATE", namespace(json!({})), json!(null), "jane"));
+    check(&World::new().with(asking()), "/validate/resources/policy/other", create("jane"));
+    let excluded = World { settings: json!({"excludeUsernames": "j*"}), ..World::new() };
     check(&excluded.with(asking()), path, create("jane"));
-    let filtered = World {
-        settings: json!({"resourceFilters": "[Namespace,*,a]"}),
-        ..World::new()
-    };
+    let filtered = World { settings: json!({"resourceFilters": "[Namespace,*,a]"}), ..World::new() };
     check(&filtered.with(asking()), path, create("jane"));
 }
 
 #[test]
 fn a_request_that_cannot_be_stored_is_let_through() {
-    let world = World {
-        full: true,
-        ..World::new()
-    }
-    .with(asking());
-    let response = world.call(
-        "/validate/resources",
-        request("CREATE", namespace(json!({"team": "x"})), json!(null), "jane"),
-    );
-    assert_eq!(
-        warnings(&response),
-        ["policy p does not get to know of this request: etcd is full"]
-    );
+    let world = World { full: true, ..World::new() }.with(asking());
+    let response =
+        world.call("/validate/resources", request("CREATE", namespace(json!({"team": "x"})), json!(null), "jane"));
+    assert_eq!(warnings(&response), ["policy p does not get to know of this request: etcd is full"]);
 }
 
 #[test]
@@ -507,16 +413,10 @@ fn a_dry_run_is_told_what_would_happen() {
 #[test]
 fn what_is_no_review_is_refused_everywhere() {
     let world = World::new();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for path in ["/policyvalidate", "/validate/resources"] {
         for (method, body, status) in [("GET", "", 405), ("POST", "{", 400), ("POST", "{}", 400)] {
-            let request = hyper::Request::builder()
-                .method(method)
-                .uri(path)
-                .header("content-type", "application/json");
+            let request = hyper::Request::builder().method(method).uri(path).header("content-type", "application/json");
             let request = request.body(Bytes::from(body)).unwrap();
             let answer = runtime.block_on(handle_with(&world, &request));
             assert_eq!(answer.response.status().as_u16(), status, "{method} {path} {body}");

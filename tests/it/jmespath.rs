@@ -14,35 +14,21 @@ fn runtime() -> Runtime {
 /// The suite as the crate ships it, in cargo's own copy of the sources.
 fn suite() -> Vec<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home
-        .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
-        .expect("a cargo home");
+    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo"))).expect("a cargo home");
     let sources = home.join("registry/src");
     let registries = std::fs::read_dir(&sources).unwrap_or_else(|error| panic!("{}: {error}", sources.display()));
-    let folders = registries
-        .flatten()
-        .map(|registry| registry.path().join("jmespath-0.5.0/tests/compliance"));
+    let folders = registries.flatten().map(|registry| registry.path().join("jmespath-0.5.0/tests/compliance"));
     let folder = folders.into_iter().find(|folder| folder.is_dir());
     let folder = folder.unwrap_or_else(|| panic!("no jmespath-0.5.0 with its tests below {}", sources.display()));
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .expect("a folder")
-        .flatten()
-        .map(|file| file.path())
-        .collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().map(|file| file.path()).collect();
     files.sort();
     files
 }
 
 /// Where the dialect differs on purpose.
 const DIFFERENT: &[(&str, &str)] = &[
-    (
-        "sum(`[]`)",
-        "`sum` adds quantities too and needs one element, as upstream",
-    ),
-    (
-        r"'\\'",
-        "a backslash before the closing quote always escapes it, as upstream",
-    ),
+    ("sum(`[]`)", "`sum` adds quantities too and needs one element, as upstream"),
+    (r"'\\'", "a backslash before the closing quote always escapes it, as upstream"),
 ];
 
 /// A missing key reads as null here, as the suite expects.
@@ -79,13 +65,7 @@ fn the_compliance_suite_passes() {
             }
         }
     }
-    assert!(
-        failures.is_empty(),
-        "{} passed, {} failed:\n{}",
-        passed,
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} passed, {} failed:\n{}", passed, failures.len(), failures.join("\n"));
     assert!(passed > 800, "only {passed} cases ran");
 }
 
@@ -115,28 +95,19 @@ fn expressions() -> impl Strategy<Value = String> {
     leaf.prop_recursive(5, 24, 3, |inner| {
         let pair = (inner.clone(), inner.clone());
         prop_oneof![
-            (
-                inner.clone(),
-                prop::sample::select(vec!["a", "b", "c", "*", "[a, b]", "{a: a, b: c, c: @}"])
-            )
+            (inner.clone(), prop::sample::select(vec!["a", "b", "c", "*", "[a, b]", "{a: a, b: c, c: @}"]))
                 .prop_map(|(left, right)| format!("({left}).{right}")),
             (
                 inner.clone(),
-                prop::sample::select(vec![
-                    "[0]", "[-2]", "[]", "[*]", "[1:3]", "[::-2]", "[*].a", "[].b", "[?a]"
-                ])
+                prop::sample::select(vec!["[0]", "[-2]", "[]", "[*]", "[1:3]", "[::-2]", "[*].a", "[].b", "[?a]"])
             )
                 .prop_map(|(left, right)| format!("({left}){right}")),
-            (
-                pair.clone(),
-                prop::sample::select(vec!["|", "||", "&&", "==", "!=", "<", "<=", ">", ">="])
-            )
+            (pair.clone(), prop::sample::select(vec!["|", "||", "&&", "==", "!=", "<", "<=", ">", ">="]))
                 .prop_map(|((left, right), operator)| format!("({left}) {operator} ({right})")),
             (pair.clone(), prop::sample::select(vec!["|", "||", "&&"]))
                 .prop_map(|((left, right), operator)| format!("{left} {operator} {right}")),
             inner.clone().prop_map(|inner| format!("!({inner})")),
-            pair.clone()
-                .prop_map(|(left, condition)| format!("({left})[?{condition}]")),
+            pair.clone().prop_map(|(left, condition)| format!("({left})[?{condition}]")),
             pair.prop_map(|(left, right)| format!("[{left}, {right}]")),
             (
                 inner,

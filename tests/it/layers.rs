@@ -15,10 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("webhook", &["core", "compile", "index", "telemetry"]),
     ("cluster", &["core", "telemetry"]),
     ("controller", &["core", "compile", "index", "cluster", "telemetry"]),
-    (
-        "cli",
-        &["core", "api", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"],
-    ),
+    ("cli", &["core", "api", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"]),
 ];
 
 /// What the engine must not even mention: it learns the world through its arguments.
@@ -47,22 +44,14 @@ fn arrows_point_inward() {
             panic!("room `{room}` ({}) is not in the table of rooms", file.display());
         };
         for (number, line) in text.lines().enumerate() {
-            for used in line
-                .split("crate::")
-                .skip(1)
-                .filter_map(|rest| rest.split([':', ';', ',', ' ', '}']).next())
-            {
+            for used in line.split("crate::").skip(1).filter_map(|rest| rest.split([':', ';', ',', ' ', '}']).next()) {
                 if used != room && allowed.contains_key(used) && !may_use.contains(&used) {
                     wrong.push(format!("{}:{}: {room} -> {used}", file.display(), number + 1));
                 }
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "arrows that the table does not allow:\n{}",
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "arrows that the table does not allow:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -79,23 +68,13 @@ fn the_engine_does_no_io() {
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "the engine mentions the outside world:\n{}",
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "the engine mentions the outside world:\n{}", wrong.join("\n"));
 }
 
 /// `src/webhook/review.rs` and `src/webhook.rs` belong to `webhook`.
 fn room_of(file: &Path) -> String {
     let below = file.strip_prefix(source_folder()).expect("a file below src");
-    let first = below
-        .components()
-        .next()
-        .expect("a path with components")
-        .as_os_str()
-        .to_string_lossy()
-        .into_owned();
+    let first = below.components().next().expect("a path with components").as_os_str().to_string_lossy().into_owned();
     first.trim_end_matches(".rs").to_owned()
 }
 

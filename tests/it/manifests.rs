@@ -30,12 +30,7 @@ fn check_golden(file: &Path, text: &str) {
         fs::write(file, text).expect("a writable golden file");
     }
     let golden = fs::read_to_string(file).unwrap_or_default();
-    assert_eq!(
-        golden,
-        text,
-        "{} is stale: run `make golden` and review the difference",
-        file.display()
-    );
+    assert_eq!(golden, text, "{} is stale: run `make golden` and review the difference", file.display());
 }
 
 fn root() -> PathBuf {

@@ -12,10 +12,7 @@ use writ::core::yaml;
 #[test]
 fn accepted_templates_are_accepted() {
     let cases = cases("accepted");
-    assert!(
-        cases.iter().filter(|case| case.name.starts_with("example-")).count() == 8,
-        "all eight examples are here"
-    );
+    assert!(cases.iter().filter(|case| case.name.starts_with("example-")).count() == 8, "all eight examples are here");
     for case in cases {
         let findings = case.check();
         assert_eq!(classes(&findings.errors), Vec::<String>::new(), "{}", case.name);
@@ -47,22 +44,14 @@ impl Case {
 
     fn expected(&self, level: &str) -> Vec<String> {
         let prefix = format!("# {level}: ");
-        self.text
-            .lines()
-            .filter_map(|line| line.strip_prefix(&prefix))
-            .map(str::to_owned)
-            .collect()
+        self.text.lines().filter_map(|line| line.strip_prefix(&prefix)).map(str::to_owned).collect()
     }
 }
 
 fn cases(folder: &str) -> Vec<Case> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/cases/proxy-template")
-        .join(folder);
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("the case folder")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/proxy-template").join(folder);
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).expect("the case folder").map(|entry| entry.expect("an entry").path()).collect();
     files.sort();
     let read = |file: PathBuf| Case {
         name: file.file_stem().expect("a name").to_string_lossy().into_owned(),
@@ -72,8 +61,5 @@ fn cases(folder: &str) -> Vec<Case> {
 }
 
 fn classes(problems: &[Problem]) -> Vec<String> {
-    problems
-        .iter()
-        .map(|problem| format!("{} {}", problem.field, problem.reason.as_str()))
-        .collect()
+    problems.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str())).collect()
 }

@@ -17,13 +17,7 @@ fn the_first_policy_makes_what_the_readme_says() {
     fs::write(folder.path().join("namespace.yaml"), NAMESPACE).expect("written");
 
     let file = |name: &str| folder.path().join(name).into_os_string();
-    let arguments = [
-        "writ".into(),
-        "apply".into(),
-        file("team-defaults.yaml"),
-        "-r".into(),
-        file("namespace.yaml"),
-    ];
+    let arguments = ["writ".into(), "apply".into(), file("team-defaults.yaml"), "-r".into(), file("namespace.yaml")];
     let shown = said.split_once('\n').expect("a command and its output").1;
     assert_eq!(run(arguments), shown);
 }
@@ -31,19 +25,9 @@ fn the_first_policy_makes_what_the_readme_says() {
 #[test]
 fn every_command_is_in_the_table() {
     let (readme, help) = (readme(), run(["writ".into(), "--help".into()]));
-    let commands = help
-        .lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty());
-    for command in commands
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|command| *command != "help")
-    {
-        assert!(
-            readme.contains(&format!("| `writ {command}")),
-            "`writ {command}` is not in the README"
-        );
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for command in commands.filter_map(|line| line.split_whitespace().next()).filter(|command| *command != "help") {
+        assert!(readme.contains(&format!("| `writ {command}")), "`writ {command}` is not in the README");
     }
 }
 

@@ -14,10 +14,7 @@ fn policy(spec: Value) -> Arc<Policy> {
         "apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": {"name": "p"},
         "spec": {"background": false},
     });
-    document["spec"]
-        .as_object_mut()
-        .expect("an object")
-        .extend(spec.as_object().cloned().expect("an object"));
+    document["spec"].as_object_mut().expect("an object").extend(spec.as_object().cloned().expect("an object"));
     let (policy, findings) = generate::policy(&document);
     Arc::new(policy.unwrap_or_else(|| panic!("{findings:?}")))
 }
@@ -37,25 +34,11 @@ fn rule(name: &str, matching: Value, exclude: Value, value: &str) -> Value {
 fn told(hooks: &[Hook]) -> Vec<String> {
     let rule = |rule: &HookRule| {
         let operations: Vec<&str> = rule.operations.iter().map(|operation| operation.as_str()).collect();
-        let HookRule {
-            group,
-            version,
-            scope,
-            resources,
-            ..
-        } = rule;
-        format!(
-            "{group}/{version} {scope:?} {} {}",
-            operations.join("+"),
-            resources.join("+")
-        )
+        let HookRule { group, version, scope, resources, .. } = rule;
+        format!("{group}/{version} {scope:?} {} {}", operations.join("+"), resources.join("+"))
     };
     let hook = |hook: &Hook| {
-        let policy = hook
-            .policy
-            .as_ref()
-            .map(|policy| format!("[{policy}]"))
-            .unwrap_or_default();
+        let policy = hook.policy.as_ref().map(|policy| format!("[{policy}]")).unwrap_or_default();
         let rules: Vec<String> = hook.rules.iter().map(rule).collect();
         format!("{:?}{policy} {}", hook.purpose, rules.join("; "))
     };
@@ -64,21 +47,13 @@ fn told(hooks: &[Hook]) -> Vec<String> {
 
 #[track_caller]
 fn check(rules: &[Value], expected: &[&str]) {
-    assert_eq!(
-        told(&hooks(&[policy(json!({"rules": rules}))], &Catalog::builtin())),
-        expected
-    );
+    assert_eq!(told(&hooks(&[policy(json!({"rules": rules}))], &Catalog::builtin())), expected);
 }
 
 #[test]
 fn a_rule_that_the_watch_can_serve_is_previewed_only() {
     check(
-        &[rule(
-            "a",
-            json!({"kinds": ["Namespace"]}),
-            json!(null),
-            "{{request.object.metadata.name}}",
-        )],
+        &[rule("a", json!({"kinds": ["Namespace"]}), json!(null), "{{request.object.metadata.name}}")],
         &["Preview /v1 All CREATE+UPDATE+DELETE namespaces"],
     );
 }
@@ -87,12 +62,7 @@ fn a_rule_that_the_watch_can_serve_is_previewed_only() {
 fn facts_of_admission_need_every_request() {
     let all = "CREATE+UPDATE+DELETE+CONNECT";
     check(
-        &[rule(
-            "a",
-            json!({"kinds": ["Secret"]}),
-            json!(null),
-            "{{request.userInfo.username}}",
-        )],
+        &[rule("a", json!({"kinds": ["Secret"]}), json!(null), "{{request.userInfo.username}}")],
         &[&format!("Intake /v1 Namespaced {all} secrets")],
     );
     check(
@@ -100,12 +70,7 @@ fn facts_of_admission_need_every_request() {
         &[&format!("Intake /v1 Namespaced {all} pods/exec")],
     );
     check(
-        &[rule(
-            "a",
-            json!({"kinds": ["Pod"], "operations": ["DELETE"]}),
-            json!(null),
-            "",
-        )],
+        &[rule("a", json!({"kinds": ["Pod"], "operations": ["DELETE"]}), json!(null), "")],
         &["Intake /v1 Namespaced DELETE pods+pods/ephemeralcontainers"],
     );
 }
@@ -114,24 +79,9 @@ fn facts_of_admission_need_every_request() {
 fn rules_of_one_resource_are_joined() {
     check(
         &[
-            rule(
-                "a",
-                json!({"kinds": ["Secret"], "operations": ["CREATE"]}),
-                json!(null),
-                "",
-            ),
-            rule(
-                "b",
-                json!({"kinds": ["Secret"], "operations": ["DELETE"]}),
-                json!(null),
-                "",
-            ),
-            rule(
-                "c",
-                json!({"kinds": ["ConfigMap"], "operations": ["DELETE", "CREATE"]}),
-                json!(null),
-                "",
-            ),
+            rule("a", json!({"kinds": ["Secret"], "operations": ["CREATE"]}), json!(null), ""),
+            rule("b", json!({"kinds": ["Secret"], "operations": ["DELETE"]}), json!(null), ""),
+            rule("c", json!({"kinds": ["ConfigMap"], "operations": ["DELETE", "CREATE"]}), json!(null), ""),
             rule("d", json!({"kinds": ["apps/*/Deploy*"]}), json!(null), ""),
         ],
         &[
@@ -145,12 +95,7 @@ fn rules_of_one_resource_are_joined() {
 fn what_is_always_excluded_is_not_asked_for() {
     let kinds = json!({"kinds": ["Secret", "ConfigMap"], "operations": ["CREATE", "UPDATE"]});
     check(
-        &[rule(
-            "a",
-            kinds.clone(),
-            json!({"kinds": ["Secret"], "operations": ["UPDATE"]}),
-            "",
-        )],
+        &[rule("a", kinds.clone(), json!({"kinds": ["Secret"], "operations": ["UPDATE"]}), "")],
         &["Intake /v1 Namespaced CREATE secrets; /v1 Namespaced CREATE+UPDATE configmaps"],
     );
     check(
@@ -161,10 +106,7 @@ fn what_is_always_excluded_is_not_asked_for() {
 
 #[test]
 fn unknown_kinds_ask_for_nothing() {
-    check(
-        &[rule("a", json!({"kinds": ["example.org/v1/Widget"]}), json!(null), "")],
-        &[],
-    );
+    check(&[rule("a", json!({"kinds": ["example.org/v1/Widget"]}), json!(null), "")], &[]);
 }
 
 #[test]
@@ -177,15 +119,9 @@ fn conditions_give_a_policy_its_own_entry() {
     let hooks = hooks(&[own, shared], &Catalog::builtin());
     assert_eq!(
         told(&hooks),
-        [
-            "Preview /v1 Namespaced CREATE+UPDATE+DELETE secrets",
-            "Preview[p] /v1 All CREATE+UPDATE+DELETE namespaces"
-        ]
+        ["Preview /v1 Namespaced CREATE+UPDATE+DELETE secrets", "Preview[p] /v1 All CREATE+UPDATE+DELETE namespaces"]
     );
     let pair = |name: &str, expression: &str| (name.to_owned(), expression.to_owned());
-    assert_eq!(
-        hooks[1].match_conditions,
-        [pair(DRY_RUN.0, DRY_RUN.1), pair("n", "true")]
-    );
+    assert_eq!(hooks[1].match_conditions, [pair(DRY_RUN.0, DRY_RUN.1), pair("n", "true")]);
     assert_eq!([hooks[0].timeout_seconds, hooks[1].timeout_seconds], [5, 7]);
 }

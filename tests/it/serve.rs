@@ -38,44 +38,26 @@ impl Serve {
                 line.clear();
             }
         });
-        let line = receiver
-            .recv_timeout(SOON)
-            .unwrap_or_else(|_| panic!("not listening: {}", log.lock().unwrap()));
+        let line = receiver.recv_timeout(SOON).unwrap_or_else(|_| panic!("not listening: {}", log.lock().unwrap()));
         let address = |name: &str| {
             let rest = line.split_once(name).expect("the line names it").1;
             rest.split_whitespace().next().unwrap().parse().expect("an address")
         };
         let (https, admin) = (address("https="), address("admin="));
-        Self {
-            child,
-            log,
-            https,
-            admin,
-        }
+        Self { child, log, https, admin }
     }
 
     async fn admin(&self, path: &str) -> Answer {
         let mut stream = TcpStream::connect(self.admin).await.unwrap();
-        ask(&mut stream, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"))
-            .await
-            .unwrap()
+        ask(&mut stream, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await.unwrap()
     }
 
     async fn until_ready(&self) {
-        self.until("ready", async || {
-            (self.admin("/readyz").await.status == 200).then_some(())
-        })
-        .await;
+        self.until("ready", async || (self.admin("/readyz").await.status == 200).then_some(())).await;
     }
 
     fn terminate(&self) {
-        assert!(
-            Command::new("kill")
-                .arg(self.child.id().to_string())
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
     }
 
     fn wait(&mut self) -> ExitStatus {
@@ -125,10 +107,7 @@ fn write(folder: &Path, pair: &TestPair) -> [String; 2] {
     let (chain, key) = (folder.join("tls.crt"), folder.join("tls.key"));
     std::fs::write(&chain, &pair.chain).unwrap();
     std::fs::write(&key, &pair.key).unwrap();
-    [
-        format!("--tls-cert-file={}", chain.display()),
-        format!("--tls-key-file={}", key.display()),
-    ]
+    [format!("--tls-cert-file={}", chain.display()), format!("--tls-key-file={}", key.display())]
 }
 
 #[tokio::test]
@@ -137,38 +116,18 @@ async fn files_that_change_are_served_without_a_restart() {
     let old = TestPair::make();
     let [chain, key] = write(folder.path(), &old);
     let serve = Serve::start(&["--offline", "--tls-reload-interval=20ms", &chain, &key]);
-    Client::trusting(&old)
-        .connect(serve.https)
-        .await
-        .expect("the first pair");
+    Client::trusting(&old).connect(serve.https).await.expect("the first pair");
     serve.until_ready().await;
 
     // A pair that does not fit changes nothing.
     std::fs::write(folder.path().join("tls.key"), &TestPair::make().key).unwrap();
-    serve
-        .until("a warning", async || {
-            serve.log.lock().unwrap().contains("do not fit together").then_some(())
-        })
-        .await;
-    Client::trusting(&old)
-        .connect(serve.https)
-        .await
-        .expect("still the first pair");
+    serve.until("a warning", async || serve.log.lock().unwrap().contains("do not fit together").then_some(())).await;
+    Client::trusting(&old).connect(serve.https).await.expect("still the first pair");
 
     let new = TestPair::make();
     write(folder.path(), &new);
-    serve
-        .until("the new pair", async || {
-            Client::trusting(&new).connect(serve.https).await.ok()
-        })
-        .await;
-    assert!(
-        serve
-            .admin("/metrics")
-            .await
-            .body
-            .contains("writ_certificate_reloads_total 2\n")
-    );
+    serve.until("the new pair", async || Client::trusting(&new).connect(serve.https).await.ok()).await;
+    assert!(serve.admin("/metrics").await.body.contains("writ_certificate_reloads_total 2\n"));
     assert!(!serve.log.lock().unwrap().contains("PRIVATE"));
 }
 
@@ -181,18 +140,10 @@ async fn a_stop_is_announced_then_drained() {
     serve.until_ready().await;
     serve.terminate();
     let answer = serve
-        .until("not ready", async || {
-            Some(serve.admin("/readyz").await).filter(|answer| answer.status == 503)
-        })
+        .until("not ready", async || Some(serve.admin("/readyz").await).filter(|answer| answer.status == 503))
         .await;
-    assert_eq!(
-        answer.body,
-        "{\"because\":{\"draining\":\"stopping\"},\"ready\":false}\n"
-    );
-    let mut late = Client::trusting(&pair)
-        .connect(serve.https)
-        .await
-        .expect("still serving");
+    assert_eq!(answer.body, "{\"because\":{\"draining\":\"stopping\"},\"ready\":false}\n");
+    let mut late = Client::trusting(&pair).connect(serve.https).await.expect("still serving");
     assert_eq!(ask(&mut late, &post("/validate", "{}")).await.unwrap().status, 400);
     assert_eq!(serve.wait().code(), Some(0));
 }
@@ -213,11 +164,7 @@ async fn an_api_server_that_is_not_there_is_waited_for() {
         })
         .await;
     assert_eq!(answer.status, 503);
-    assert!(
-        answer.body.contains("secrets/writ-system/writ-certificates"),
-        "{}",
-        answer.body
-    );
+    assert!(answer.body.contains("secrets/writ-system/writ-certificates"), "{}", answer.body);
     assert_eq!(serve.admin("/healthz").await.status, 200);
     serve.terminate();
     // Nobody waits behind a listener that never opened its door; the delay is for those who are still sent here.
@@ -241,15 +188,9 @@ fn what_cannot_work_ends_at_once_with_a_reason() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("--listen={}", taken.local_addr().unwrap());
     cannot_run(&["--offline"], "--tls-cert-file");
-    cannot_run(
-        &["--offline", "--tls-cert-file=none.crt", "--tls-key-file=none.key"],
-        "none.crt",
-    );
+    cannot_run(&["--offline", "--tls-cert-file=none.crt", "--tls-key-file=none.key"], "none.crt");
     cannot_run(&["--offline", &chain, &key, &listen], "cannot listen on");
-    cannot_run(
-        &["--offline", &chain, &key, "--cert-lifetime=soon"],
-        "write it like 90d",
-    );
+    cannot_run(&["--offline", &chain, &key, "--cert-lifetime=soon"], "write it like 90d");
     cannot_run(&["--offline", &chain, &key, "--log==="], "is not a log filter");
     cannot_run(&["--kubeconfig=none.kubeconfig"], "no way to the cluster");
 }

@@ -62,15 +62,7 @@ async fn start_with(limits: Limits, client_roots: Option<&str>) -> Running {
         }
     };
     let task = tokio::spawn(bound.serve(Some(tls), handler, limits, (), drain));
-    Running {
-        address,
-        pair,
-        certificates,
-        shutdown,
-        task,
-        gate,
-        arrived,
-    }
+    Running { address, pair, certificates, shutdown, task, gate, arrived }
 }
 
 impl Running {
@@ -80,11 +72,7 @@ impl Running {
 
     /// Waits until so many requests to `/wait` have arrived.
     async fn arrivals(&self, count: u32) {
-        timeout(SOON, self.arrived.acquire_many(count))
-            .await
-            .expect("they arrive")
-            .unwrap()
-            .forget();
+        timeout(SOON, self.arrived.acquire_many(count)).await.expect("they arrive").unwrap().forget();
     }
 }
 
@@ -92,26 +80,14 @@ impl Running {
 async fn speaks_what_the_client_prefers() {
     let server = start(Limits::default()).await;
     for versions in [vec![&version::TLS13], vec![&version::TLS12]] {
-        let mut stream = Client {
-            versions,
-            ..server.client()
-        }
-        .connect(server.address)
-        .await
-        .unwrap();
+        let mut stream = Client { versions, ..server.client() }.connect(server.address).await.unwrap();
         for body in ["one", "two"] {
             let answer = ask(&mut stream, &post("/", body)).await.unwrap();
             assert_eq!((answer.status, answer.body.as_str()), (200, body));
         }
     }
     // Without ALPN: HTTP/1.1.
-    let mut stream = Client {
-        alpn: &[],
-        ..server.client()
-    }
-    .connect(server.address)
-    .await
-    .unwrap();
+    let mut stream = Client { alpn: &[], ..server.client() }.connect(server.address).await.unwrap();
     assert_eq!(ask(&mut stream, &post("/", "x")).await.unwrap().body, "x");
 
     let mut http2 = http2(&server).await;
@@ -122,24 +98,15 @@ async fn speaks_what_the_client_prefers() {
 type Http2 = hyper::client::conn::http2::SendRequest<Full<Bytes>>;
 
 async fn http2(server: &Running) -> Http2 {
-    let stream = Client {
-        alpn: &["h2"],
-        ..server.client()
-    }
-    .connect(server.address)
-    .await
-    .unwrap();
-    let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-        .await
-        .unwrap();
+    let stream = Client { alpn: &["h2"], ..server.client() }.connect(server.address).await.unwrap();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     sender
 }
 
 fn request(path: &str, body: &str) -> Request<Full<Bytes>> {
-    Request::post(format!("https://localhost{path}"))
-        .body(Full::new(Bytes::from(body.to_owned())))
-        .unwrap()
+    Request::post(format!("https://localhost{path}")).body(Full::new(Bytes::from(body.to_owned()))).unwrap()
 }
 
 #[tokio::test]
@@ -150,45 +117,26 @@ async fn refuses_tls_1_1() {
     let mut hello = vec![3, 2];
     hello.extend([7; 32]);
     hello.extend([0, 0, 2, 0xc0, 0x13, 1, 0]);
-    let mut record = vec![
-        22,
-        3,
-        1,
-        0,
-        u8::try_from(hello.len() + 4).unwrap(),
-        1,
-        0,
-        0,
-        u8::try_from(hello.len()).unwrap(),
-    ];
+    let mut record =
+        vec![22, 3, 1, 0, u8::try_from(hello.len() + 4).unwrap(), 1, 0, 0, u8::try_from(hello.len()).unwrap()];
     record.extend(hello);
     stream.write_all(&record).await.unwrap();
     let mut alert = Vec::new();
     stream.read_to_end(&mut alert).await.unwrap();
-    assert_eq!(
-        (alert[0], alert.len(), alert[5]),
-        (21, 7, 2),
-        "one fatal alert and nothing else"
-    );
+    assert_eq!((alert[0], alert.len(), alert[5]), (21, 7, 2), "one fatal alert and nothing else");
 }
 
 #[tokio::test]
 async fn a_client_certificate_is_checked_if_asked_for() {
     let clients = TestPair::make();
     let server = start_with(Limits::default(), Some(&clients.authority)).await;
-    let known = Client {
-        shows: Some((clients.chain.clone(), clients.key.clone())),
-        ..server.client()
-    };
+    let known = Client { shows: Some((clients.chain.clone(), clients.key.clone())), ..server.client() };
     let mut stream = known.connect(server.address).await.unwrap();
     assert_eq!(ask(&mut stream, &post("/", "x")).await.unwrap().status, 200);
 
     let stranger = TestPair::make();
     for shows in [None, Some((stranger.chain, stranger.key))] {
-        let client = Client {
-            shows,
-            ..server.client()
-        };
+        let client = Client { shows, ..server.client() };
         // In TLS 1.3 the client learns of the refusal with its first read.
         if let Ok(mut stream) = client.connect(server.address).await {
             assert!(ask(&mut stream, &post("/", "x")).await.is_none());
@@ -198,99 +146,51 @@ async fn a_client_certificate_is_checked_if_asked_for() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_413_whether_announced_or_not() {
-    let server = start(Limits {
-        body: 1000,
-        ..Limits::default()
-    })
-    .await;
+    let server = start(Limits { body: 1000, ..Limits::default() }).await;
     let mut stream = server.client().connect(server.address).await.unwrap();
-    assert_eq!(
-        ask(&mut stream, &post("/", &"x".repeat(1000))).await.unwrap().status,
-        200
-    );
+    assert_eq!(ask(&mut stream, &post("/", &"x".repeat(1000))).await.unwrap().status, 200);
     let answer = ask(&mut stream, &post("/", &"x".repeat(1001))).await.unwrap();
-    assert_eq!(
-        (answer.status, answer.body.as_str()),
-        (413, "the body is larger than the limit of 1000 bytes\n")
-    );
+    assert_eq!((answer.status, answer.body.as_str()), (413, "the body is larger than the limit of 1000 bytes\n"));
 
     let mut stream = server.client().connect(server.address).await.unwrap();
     let chunk = format!("1f4\r\n{}\r\n", "x".repeat(500)).repeat(3);
     let text = format!("POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n{chunk}0\r\n\r\n");
     assert_eq!(ask(&mut stream, &text).await.unwrap().status, 413);
 
-    let answer = http2(&server)
-        .await
-        .send_request(request("/", &"x".repeat(1001)))
-        .await
-        .unwrap();
+    let answer = http2(&server).await.send_request(request("/", &"x".repeat(1001))).await.unwrap();
     assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]
 async fn a_client_that_asks_first_is_refused_before_it_sends() {
-    let server = start(Limits {
-        body: 10,
-        ..Limits::default()
-    })
-    .await;
+    let server = start(Limits { body: 10, ..Limits::default() }).await;
     let mut stream = server.client().connect(server.address).await.unwrap();
     let text = "POST / HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 11\r\n\r\n";
-    assert_eq!(
-        timeout(Duration::from_millis(1500), ask(&mut stream, text))
-            .await
-            .unwrap()
-            .unwrap()
-            .status,
-        413
-    );
+    assert_eq!(timeout(Duration::from_millis(1500), ask(&mut stream, text)).await.unwrap().unwrap().status, 413);
 }
 
 #[tokio::test]
 async fn slow_clients_are_let_go() {
     let short = Duration::from_millis(100);
-    let limits = Limits {
-        handshake_time: short,
-        header_time: short,
-        body_time: short,
-        ..Limits::default()
-    };
+    let limits = Limits { handshake_time: short, header_time: short, body_time: short, ..Limits::default() };
     let server = start(limits).await;
 
     let mut silent = TcpStream::connect(server.address).await.unwrap();
-    let read = timeout(SOON, silent.read_to_end(&mut Vec::new()))
-        .await
-        .expect("the handshake has an end");
+    let read = timeout(SOON, silent.read_to_end(&mut Vec::new())).await.expect("the handshake has an end");
     assert_eq!(read.unwrap_or(0), 0);
 
     let mut stream = server.client().connect(server.address).await.unwrap();
     stream.write_all(b"POST / HT").await.unwrap();
-    assert!(
-        timeout(SOON, read_answer(&mut stream))
-            .await
-            .expect("headers have an end")
-            .is_none()
-    );
+    assert!(timeout(SOON, read_answer(&mut stream)).await.expect("headers have an end").is_none());
 
     let mut stream = server.client().connect(server.address).await.unwrap();
     let text = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 11\r\n\r\nhalf";
-    assert_eq!(
-        timeout(SOON, ask(&mut stream, text))
-            .await
-            .expect("bodies have an end")
-            .unwrap()
-            .status,
-        408
-    );
+    assert_eq!(timeout(SOON, ask(&mut stream, text)).await.expect("bodies have an end").unwrap().status, 408);
 }
 
 #[tokio::test]
 async fn an_idle_connection_outlives_the_time_for_its_first_headers() {
-    let server = start(Limits {
-        header_time: Duration::from_millis(50),
-        ..Limits::default()
-    })
-    .await;
+    let server = start(Limits { header_time: Duration::from_millis(50), ..Limits::default() }).await;
     let mut stream = server.client().connect(server.address).await.unwrap();
     assert_eq!(ask(&mut stream, &post("/", "one")).await.unwrap().body, "one");
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -299,11 +199,7 @@ async fn an_idle_connection_outlives_the_time_for_its_first_headers() {
 
 #[tokio::test]
 async fn requests_over_the_limit_wait_and_are_then_told() {
-    let limits = Limits {
-        requests: 1,
-        queue_time: Duration::from_millis(100),
-        ..Limits::default()
-    };
+    let limits = Limits { requests: 1, queue_time: Duration::from_millis(100), ..Limits::default() };
     let server = start(limits).await;
     let mut first = server.client().connect(server.address).await.unwrap();
     first.write_all(post("/wait", "first").as_bytes()).await.unwrap();
@@ -324,11 +220,7 @@ async fn requests_over_the_limit_wait_and_are_then_told() {
 
 #[tokio::test]
 async fn connections_over_the_limit_wait_and_are_then_told() {
-    let limits = Limits {
-        connections: 1,
-        queue_time: Duration::from_millis(100),
-        ..Limits::default()
-    };
+    let limits = Limits { connections: 1, queue_time: Duration::from_millis(100), ..Limits::default() };
     let server = start(limits).await;
     let mut first = server.client().connect(server.address).await.unwrap();
     assert_eq!(ask(&mut first, &post("/", "first")).await.unwrap().status, 200);
@@ -348,10 +240,7 @@ async fn a_panic_is_a_500_and_the_connection_goes_on() {
     let server = start(Limits::default()).await;
     let mut stream = server.client().connect(server.address).await.unwrap();
     assert_eq!(ask(&mut stream, &post("/panic", "")).await.unwrap().status, 500);
-    assert_eq!(
-        ask(&mut stream, &post("/", "still here")).await.unwrap().body,
-        "still here"
-    );
+    assert_eq!(ask(&mut stream, &post("/", "still here")).await.unwrap().body, "still here");
 }
 
 #[tokio::test]
@@ -360,18 +249,10 @@ async fn a_new_certificate_is_served_without_touching_open_connections() {
     let mut open = server.client().connect(server.address).await.unwrap();
     for _ in 0..3 {
         let next = TestPair::make();
-        server
-            .certificates
-            .serve(&Pair::from_pem(next.chain.as_bytes(), next.key.as_bytes()).unwrap());
-        let mut stream = Client::trusting(&next)
-            .connect(server.address)
-            .await
-            .expect("the new pair is served");
+        server.certificates.serve(&Pair::from_pem(next.chain.as_bytes(), next.key.as_bytes()).unwrap());
+        let mut stream = Client::trusting(&next).connect(server.address).await.expect("the new pair is served");
         assert_eq!(ask(&mut stream, &post("/", "new")).await.unwrap().body, "new");
-        assert!(
-            server.client().connect(server.address).await.is_err(),
-            "the old pair is not"
-        );
+        assert!(server.client().connect(server.address).await.is_err(), "the old pair is not");
         assert_eq!(ask(&mut open, &post("/", "open")).await.unwrap().body, "open");
     }
 }
@@ -382,10 +263,7 @@ async fn a_drain_finishes_what_has_begun() {
     let mut busy = server.client().connect(server.address).await.unwrap();
     busy.write_all(post("/wait", "busy").as_bytes()).await.unwrap();
     let mut uploading = server.client().connect(server.address).await.unwrap();
-    uploading
-        .write_all(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 8\r\n\r\nhalf")
-        .await
-        .unwrap();
+    uploading.write_all(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 8\r\n\r\nhalf").await.unwrap();
     let mut idle = server.client().connect(server.address).await.unwrap();
     assert_eq!(ask(&mut idle, &post("/", "x")).await.unwrap().status, 200);
     let mut multiplexed = http2(&server).await;
@@ -416,20 +294,13 @@ async fn a_drain_finishes_what_has_begun() {
     assert!(answer.head.contains("\r\nconnection: close\r\n"), "{}", answer.head);
     let answer = streaming.await.unwrap().unwrap();
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "stream");
-    timeout(SOON, server.task)
-        .await
-        .expect("the drain ends with the last request")
-        .unwrap();
+    timeout(SOON, server.task).await.expect("the drain ends with the last request").unwrap();
     assert!(multiplexed.send_request(request("/", "after")).await.is_err());
 }
 
 #[tokio::test]
 async fn a_drain_has_an_end() {
-    let server = start(Limits {
-        drain_time: Duration::from_millis(100),
-        ..Limits::default()
-    })
-    .await;
+    let server = start(Limits { drain_time: Duration::from_millis(100), ..Limits::default() }).await;
     let mut stuck = server.client().connect(server.address).await.unwrap();
     stuck.write_all(post("/wait", "stuck").as_bytes()).await.unwrap();
     server.arrivals(1).await;

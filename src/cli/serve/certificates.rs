@@ -18,15 +18,8 @@ use crate::telemetry::{Condition, Metrics};
 
 /// The ways to a certificate.
 pub(super) enum Source {
-    Files {
-        files: PairFiles,
-        interval: Duration,
-        authority: Option<Box<Authority>>,
-    },
-    Keeper {
-        keeper: Box<Keeper>,
-        reports: watch::Receiver<Report>,
-    },
+    Files { files: PairFiles, interval: Duration, authority: Option<Box<Authority>> },
+    Keeper { keeper: Box<Keeper>, reports: watch::Receiver<Report> },
 }
 
 /// Where Writ is installed.
@@ -99,11 +92,7 @@ impl Source {
                     authority = Some(Box::new(Authority { file, bundle, keeper }));
                 }
                 let interval = args.tls_reload_interval;
-                Ok(Self::Files {
-                    files,
-                    interval,
-                    authority,
-                })
+                Ok(Self::Files { files, interval, authority })
             }
             (None, Some(client)) => {
                 let (keeper, reports) = Keeper::new(client, settings);
@@ -117,19 +106,11 @@ impl Source {
     /// Follows the source for ever.
     pub(super) async fn follow(self, sink: Sink) {
         match self {
-            Self::Files {
-                files,
-                interval,
-                authority: None,
-            } => {
+            Self::Files { files, interval, authority: None } => {
                 sink.settle(None);
                 files.follow(interval, |pair| sink.serve(&pair)).await;
             }
-            Self::Files {
-                files,
-                interval,
-                authority: Some(authority),
-            } => {
+            Self::Files { files, interval, authority: Some(authority) } => {
                 let Authority { file, bundle, keeper } = *authority;
                 let told = |trouble: Option<String>| {
                     if trouble.is_some() {
@@ -172,12 +153,7 @@ async fn follow_reports(mut reports: watch::Receiver<Report>, sink: Sink) {
     let mut served = None;
     let mut counted = 0;
     loop {
-        let Report {
-            unit,
-            mut trouble,
-            failures,
-            ..
-        } = reports.borrow_and_update().clone();
+        let Report { unit, mut trouble, failures, .. } = reports.borrow_and_update().clone();
         (counted..failures).for_each(|_| sink.metrics.certificate_error());
         counted = failures;
         if let Some(unit) = unit.filter(|unit| served.as_ref() != Some(unit)) {

@@ -166,10 +166,7 @@ impl Front {
             return known.catalog.clone();
         }
         let catalog = Arc::new(kinds.catalog());
-        self.catalog.store(Arc::new(Known {
-            kinds,
-            catalog: catalog.clone(),
-        }));
+        self.catalog.store(Arc::new(Known { kinds, catalog: catalog.clone() }));
         catalog
     }
 
@@ -203,16 +200,11 @@ impl Office for Front {
     }
 
     async fn allows(&self, who: &Subject, access: &Access) -> Result<bool, Trouble> {
-        access::allows(&self.api, who, access)
-            .await
-            .map_err(|error| error.to_string())
+        access::allows(&self.api, who, access).await.map_err(|error| error.to_string())
     }
 
     async fn objections(&self, conditions: &[(String, String)]) -> Result<Option<String>, Trouble> {
-        self.registrar
-            .objections(conditions)
-            .await
-            .map_err(|error| error.to_string())
+        self.registrar.objections(conditions).await.map_err(|error| error.to_string())
     }
 
     async fn register(&self, policy: Arc<Policy>) -> Result<(), Trouble> {
@@ -230,13 +222,7 @@ impl Office for Front {
     }
 
     async fn accounts(&self) -> Result<Accounts, Trouble> {
-        let AdmissionArgs {
-            admission_account,
-            background_account,
-            reports_account,
-            author_check,
-            ..
-        } = &self.args;
+        let AdmissionArgs { admission_account, background_account, reports_account, author_check, .. } = &self.args;
         let own = if admission_account.is_none() || background_account.is_none() {
             self.own_name().await?.clone()
         } else {
@@ -280,9 +266,6 @@ impl Counter for Front {
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {
-        self.reader
-            .answer(fetch)
-            .await
-            .unwrap_or_else(|error| Answer::Failed(error.to_string()))
+        self.reader.answer(fetch).await.unwrap_or_else(|error| Answer::Failed(error.to_string()))
     }
 }

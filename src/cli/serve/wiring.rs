@@ -50,26 +50,10 @@ impl Observer for Wire {
 
 /// Runs until a signal says stop and everything is drained.
 pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
-    let Serve {
-        ports,
-        certificates,
-        cluster,
-        generate,
-        admission,
-        limits,
-        worker_threads: _,
-        log: _,
-        log_format: _,
-    } = args;
+    let Serve { ports, certificates, cluster, generate, admission, limits, worker_threads: _, log: _, log_format: _ } =
+        args;
     let Ports { listen, admin_listen } = ports;
-    let LimitArgs {
-        body_limit,
-        max_connections,
-        max_requests,
-        queue_time,
-        drain_delay,
-        drain_timeout,
-    } = limits;
+    let LimitArgs { body_limit, max_connections, max_requests, queue_time, drain_delay, drain_timeout } = limits;
     let limits = Limits {
         body: body_limit,
         connections: max_connections.max(1) as usize,
@@ -93,11 +77,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
 
     let client_roots = match certificates.client_ca_file.as_deref() {
         None => None,
-        Some(path) => Some(
-            tokio::fs::read(path)
-                .await
-                .with_context(|| format!("reading {}", path.display()))?,
-        ),
+        Some(path) => Some(tokio::fs::read(path).await.with_context(|| format!("reading {}", path.display()))?),
     };
     let tls = tls_config(sink.certificates.clone(), client_roots.as_deref())?;
     let ClusterArgs { offline, kubeconfig, context, namespace, service, webhook_configuration } = cluster;
@@ -127,12 +107,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             let response = telemetry::answer(&request, &health, &metrics);
             async move { response }
         };
-        let limits = Limits {
-            body: 64 << 10,
-            connections: 64,
-            drain_time: Duration::from_secs(1),
-            ..Limits::default()
-        };
+        let limits =
+            Limits { body: 64 << 10, connections: 64, drain_time: Duration::from_secs(1), ..Limits::default() };
         async move {
             admin.serve(None, answer, limits, (), admin_drain).await;
             "the admin port"
@@ -179,10 +155,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     draining.fails("stopping");
     end_work.send_replace(true);
     shutdown.enter(Phase::Leaving);
-    info!(
-        delay_ms = drain_delay.as_millis(),
-        "Stopping: serving on until nobody is sent here any more"
-    );
+    info!(delay_ms = drain_delay.as_millis(), "Stopping: serving on until nobody is sent here any more");
     let patience = sleep(drain_delay);
     tokio::pin!(patience);
     loop {
@@ -263,10 +236,7 @@ struct Stop {
 impl Stop {
     fn listen() -> anyhow::Result<Self> {
         let on = |kind| signal(kind).context("listening for signals");
-        Ok(Self {
-            terminate: on(SignalKind::terminate())?,
-            interrupt: on(SignalKind::interrupt())?,
-        })
+        Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
     }
 
     async fn asked(&mut self) {

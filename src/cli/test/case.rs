@@ -37,33 +37,21 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<Checked> {
     if expected.is_none() && outcome.is_none() {
         bail!("the case expects nothing: it needs an expected.yaml or an outcome.yaml");
     }
-    let objects = expected
-        .map(|path| read_documents(&path))
-        .transpose()?
-        .unwrap_or_default();
-    let outcome = outcome
-        .map(|path| read_documents(&path))
-        .transpose()?
-        .unwrap_or_default();
+    let objects = expected.map(|path| read_documents(&path)).transpose()?.unwrap_or_default();
+    let outcome = outcome.map(|path| read_documents(&path)).transpose()?.unwrap_or_default();
     let outcome = outcome.into_iter().next().unwrap_or_default();
     let generated: Vec<&Value> = report.generated.iter().map(|generated| &generated.object).collect();
     let mut failures = compare::objects(&objects, &generated);
     failures.extend(check_outcome(&outcome, &simulation, &report)?);
     let checked = objects.len()
-        + outcome.as_object().map_or(0, |parts| {
-            parts.values().filter_map(Value::as_array).map(Vec::len).sum()
-        });
+        + outcome.as_object().map_or(0, |parts| parts.values().filter_map(Value::as_array).map(Vec::len).sum());
     Ok((checked, failures))
 }
 
 /// Runs the rules over what the files have.
 pub(super) fn simulate(simulation: &Simulation, sources: &[PathBuf]) -> anyhow::Result<Report> {
     let mut world = World::new(simulation.values.namespaces.clone());
-    let sources = if sources.is_empty() {
-        Vec::new()
-    } else {
-        read_resources(sources)?
-    };
+    let sources = if sources.is_empty() { Vec::new() } else { read_resources(sources)? };
     for object in simulation.triggers.iter().cloned().chain(sources) {
         world.add(object);
     }
@@ -74,12 +62,7 @@ pub(super) fn read_documents(path: &Path) -> anyhow::Result<Vec<Value>> {
     let loaded = load::load(&[path.to_owned()])?;
     loaded
         .into_iter()
-        .map(|loaded| {
-            Ok(loaded
-                .document
-                .with_context(|| format!("reading {}", path.display()))?
-                .value)
-        })
+        .map(|loaded| Ok(loaded.document.with_context(|| format!("reading {}", path.display()))?.value))
         .collect()
 }
 
@@ -91,32 +74,14 @@ fn check_outcome(outcome: &Value, simulation: &Simulation, report: &Report) -> a
         .flatten()
         .find(|(key, _)| !["refused", "errors", "skipped", "warnings"].contains(&key.as_str()))
     {
-        bail!(
-            "outcome.yaml: unknown field `{}`; known: refused, errors, skipped, warnings",
-            unknown.0
-        );
+        bail!("outcome.yaml: unknown field `{}`; known: refused, errors, skipped, warnings", unknown.0);
     }
     let complaints = |complaints: &[Complaint]| complaints.iter().map(Facts::of_complaint).collect::<Vec<_>>();
     let skipped = report.skipped.iter().map(Facts::of_skipped).collect();
-    let mut failures = check_part(
-        "refused",
-        &part("refused"),
-        complaints(&simulation.refused),
-        Others::Fail,
-    );
-    failures.extend(check_part(
-        "errors",
-        &part("errors"),
-        complaints(&report.errors),
-        Others::Fail,
-    ));
+    let mut failures = check_part("refused", &part("refused"), complaints(&simulation.refused), Others::Fail);
+    failures.extend(check_part("errors", &part("errors"), complaints(&report.errors), Others::Fail));
     failures.extend(check_part("skipped", &part("skipped"), skipped, Others::Fine));
-    failures.extend(check_part(
-        "warnings",
-        &part("warnings"),
-        complaints(&simulation.warnings),
-        Others::Fine,
-    ));
+    failures.extend(check_part("warnings", &part("warnings"), complaints(&simulation.warnings), Others::Fine));
     Ok(failures)
 }
 
@@ -132,30 +97,12 @@ struct Facts(Vec<(&'static str, String)>);
 
 impl Facts {
     fn of_complaint(complaint: &Complaint) -> Self {
-        let Complaint {
-            policy,
-            rule,
-            trigger,
-            field,
-            message,
-            ..
-        } = complaint.clone();
-        Self(vec![
-            ("policy", policy),
-            ("rule", rule),
-            ("trigger", trigger),
-            ("field", field),
-            ("message", message),
-        ])
+        let Complaint { policy, rule, trigger, field, message, .. } = complaint.clone();
+        Self(vec![("policy", policy), ("rule", rule), ("trigger", trigger), ("field", field), ("message", message)])
     }
 
     fn of_skipped(skipped: &Skipped) -> Self {
-        let Skipped {
-            policy,
-            rule,
-            trigger,
-            because,
-        } = skipped;
+        let Skipped { policy, rule, trigger, because } = skipped;
         Self(vec![
             ("policy", policy.clone()),
             ("rule", rule.clone()),
@@ -178,10 +125,7 @@ impl Facts {
 
     fn describe(&self) -> String {
         let parts = self.0.iter().filter(|(_, text)| !text.is_empty());
-        parts
-            .map(|(name, text)| format!("{name}: {text}"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        parts.map(|(name, text)| format!("{name}: {text}")).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -194,11 +138,7 @@ fn check_part(name: &str, expected: &[Value], mut found: Vec<Facts>, others: Oth
         }
     }
     if others == Others::Fail || !failures.is_empty() {
-        failures.extend(
-            found
-                .iter()
-                .map(|facts| format!("{name}: seen, but not expected: {}", facts.describe())),
-        );
+        failures.extend(found.iter().map(|facts| format!("{name}: seen, but not expected: {}", facts.describe())));
     }
     failures
 }

@@ -32,23 +32,14 @@ pub(super) fn objects(expected: &[Value], generated: &[&Value]) -> Vec<String> {
 
 /// A unified difference of the two as YAML; nothing if they are the same.
 pub(super) fn difference(expected: &Value, found: &Value) -> Option<String> {
-    let found = if names_own_labels(expected) {
-        found.clone()
-    } else {
-        without_own_labels(found)
-    };
+    let found = if names_own_labels(expected) { found.clone() } else { without_own_labels(found) };
     if *expected == found {
         return None;
     }
     let yaml = |value: &Value| serde_saphyr::to_string(value).unwrap_or_else(|_| format!("{value:#}"));
     let (expected, found) = (yaml(expected), yaml(&found));
     let diff = TextDiff::from_lines(&expected, &found);
-    Some(
-        diff.unified_diff()
-            .context_radius(3)
-            .header("expected", "generated")
-            .to_string(),
-    )
+    Some(diff.unified_diff().context_radius(3).header("expected", "generated").to_string())
 }
 
 fn is_own(key: &str) -> bool {
@@ -99,22 +90,11 @@ mod tests {
 
     #[test]
     fn every_kind_of_difference_is_told() {
-        let (same, changed, extra) = (
-            config_map("same", "1"),
-            config_map("changed", "2"),
-            config_map("extra", "1"),
-        );
-        let expected = [
-            config_map("same", "1"),
-            config_map("changed", "1"),
-            config_map("missing", "1"),
-        ];
+        let (same, changed, extra) = (config_map("same", "1"), config_map("changed", "2"), config_map("extra", "1"));
+        let expected = [config_map("same", "1"), config_map("changed", "1"), config_map("missing", "1")];
         let failures = objects(&expected, &[&same, &changed, &extra]);
         assert_eq!(failures.len(), 3, "{failures:?}");
-        assert!(
-            failures[0].starts_with("v1 ConfigMap a/changed differs:"),
-            "{failures:?}"
-        );
+        assert!(failures[0].starts_with("v1 ConfigMap a/changed differs:"), "{failures:?}");
         assert_eq!(failures[1], "v1 ConfigMap a/missing was not generated");
         assert_eq!(failures[2], "v1 ConfigMap a/extra was generated, but not expected");
     }

@@ -14,27 +14,14 @@ use crate::core::resource::{ObjectKey, text_at};
 pub(super) const MANIFEST: &str = "kyverno-test.yaml";
 
 pub(super) fn run(folder: &Path, manifest: &Path) -> anyhow::Result<Checked> {
-    let Some(manifest) = read_documents(manifest)?.into_iter().next() else {
-        bail!("{MANIFEST} is empty")
-    };
+    let Some(manifest) = read_documents(manifest)?.into_iter().next() else { bail!("{MANIFEST} is empty") };
     let paths = |field: &str| -> Vec<PathBuf> {
-        let names = manifest
-            .get(field)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str);
+        let names = manifest.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         names.map(|name| folder.join(name)).collect()
     };
-    let file = |field: &str| {
-        Some(text_at(&manifest, &[field]))
-            .filter(|name| !name.is_empty())
-            .map(|name| folder.join(name))
-    };
-    let results = manifest
-        .get("results")
-        .and_then(Value::as_array)
-        .context("there are no `results`")?;
+    let file =
+        |field: &str| Some(text_at(&manifest, &[field])).filter(|name| !name.is_empty()).map(|name| folder.join(name));
+    let results = manifest.get("results").and_then(Value::as_array).context("there are no `results`")?;
     let sources: Vec<PathBuf> = results
         .iter()
         .filter_map(|result| result.get("cloneSourceResource")?.as_str())
@@ -54,11 +41,7 @@ pub(super) fn run(folder: &Path, manifest: &Path) -> anyhow::Result<Checked> {
     }
     let report = simulate(&simulation, &sources)?;
 
-    let mut failures: Vec<String> = simulation
-        .refused
-        .iter()
-        .map(|complaint| complaint.to_text("refused"))
-        .collect();
+    let mut failures: Vec<String> = simulation.refused.iter().map(|complaint| complaint.to_text("refused")).collect();
     let mut checked = 0;
     for result in results {
         if is_generate(result, &simulation) {
@@ -72,27 +55,17 @@ pub(super) fn run(folder: &Path, manifest: &Path) -> anyhow::Result<Checked> {
 /// Whether a result is about a rule that Writ runs.
 fn is_generate(result: &Value, simulation: &Simulation) -> bool {
     let (policy, rule) = (text_at(result, &["policy"]), text_at(result, &["rule"]));
-    let mut files = simulation
-        .policies
-        .iter()
-        .filter(|file| policy.is_empty() || file.policy.key.to_string() == policy);
+    let mut files =
+        simulation.policies.iter().filter(|file| policy.is_empty() || file.policy.key.to_string() == policy);
     files.any(|file| file.policy.rules.iter().any(|known| known.name == rule))
 }
 
 fn check(result: &Value, folder: &Path, report: &Report) -> anyhow::Result<Vec<String>> {
     let (rule, expected) = (text_at(result, &["rule"]), text_at(result, &["result"]));
-    let generated: Vec<&Value> = report
-        .generated
-        .iter()
-        .filter(|generated| generated.rule == rule)
-        .map(|generated| &generated.object)
-        .collect();
-    let failed: Vec<&str> = report
-        .errors
-        .iter()
-        .filter(|error| error.rule == rule)
-        .map(|error| error.message.as_str())
-        .collect();
+    let generated: Vec<&Value> =
+        report.generated.iter().filter(|generated| generated.rule == rule).map(|generated| &generated.object).collect();
+    let failed: Vec<&str> =
+        report.errors.iter().filter(|error| error.rule == rule).map(|error| error.message.as_str()).collect();
     let wanted = match text_at(result, &["generatedResource"]) {
         "" => Vec::new(),
         name => read_documents(&folder.join(name))?,
@@ -116,8 +89,6 @@ fn check(result: &Value, folder: &Path, report: &Report) -> anyhow::Result<Vec<S
         "skip" => vec![format!("rule {rule} was to be skipped, but was not")],
         "fail" | "error" if wrong.is_empty() => vec![format!("rule {rule} was to fail, but did not")],
         "fail" | "error" => Vec::new(),
-        other => vec![format!(
-            "rule {rule}: unknown result `{other}`; known: pass, skip, fail, error"
-        )],
+        other => vec![format!("rule {rule}: unknown result `{other}`; known: pass, skip, fail, error")],
     })
 }

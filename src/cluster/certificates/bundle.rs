@@ -86,12 +86,7 @@ fn repair(configuration: &ValidatingWebhookConfiguration, target: &Target, bundl
             Some(service) => service.name == target.service && service.namespace == target.namespace,
             None => entry.url.is_some(),
         };
-        if !ours
-            || entry
-                .ca_bundle
-                .as_ref()
-                .is_some_and(|found| found.0 == bundle.as_bytes())
-        {
+        if !ours || entry.ca_bundle.as_ref().is_some_and(|found| found.0 == bundle.as_bytes()) {
             continue;
         }
         let path = format!("/webhooks/{index}/clientConfig/caBundle");
@@ -128,11 +123,7 @@ mod tests {
             ],
         }))
         .unwrap();
-        let target = Target {
-            configurations: Vec::new(),
-            namespace: "ns".into(),
-            service: "writ".into(),
-        };
+        let target = Target { configurations: Vec::new(), namespace: "ns".into(), service: "writ".into() };
         let patch = repair(&configuration, &target, "good").unwrap();
         assert_eq!(
             serde_json::to_value(patch).unwrap(),
@@ -142,10 +133,7 @@ mod tests {
                 {"op": "add", "path": "/webhooks/3/clientConfig/caBundle", "value": "Z29vZA=="},
             ])
         );
-        let target = Target {
-            service: "none".into(),
-            ..target
-        };
+        let target = Target { service: "none".into(), ..target };
         assert!(repair(&configuration, &target, "good").is_none());
     }
 }

@@ -44,19 +44,14 @@ pub enum UnitError {
 /// The key stays out of logs.
 impl fmt::Debug for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unit")
-            .field("validity", &self.validity)
-            .finish_non_exhaustive()
+        f.debug_struct("Unit").field("validity", &self.validity).finish_non_exhaustive()
     }
 }
 
 impl Unit {
     /// Makes a new authority and a leaf for these names.
     pub(super) fn issue(names: &[String], now: Timestamp, lifetime: Duration) -> Result<Self, UnitError> {
-        let validity = Validity {
-            from: now - (lifetime / 10).min(MOST_BACKDATED),
-            until: now + lifetime,
-        };
+        let validity = Validity { from: now - (lifetime / 10).min(MOST_BACKDATED), until: now + lifetime };
 
         let authority_key = KeyPair::generate()?;
         let mut authority = CertificateParams::new(Vec::<String>::new())?;
@@ -71,8 +66,7 @@ impl Unit {
         let leaf_key = KeyPair::generate()?;
         let mut leaf = CertificateParams::new(names)?;
         limit(&mut leaf, validity);
-        leaf.distinguished_name
-            .push(DnType::CommonName, names.first().map_or("writ", String::as_str));
+        leaf.distinguished_name.push(DnType::CommonName, names.first().map_or("writ", String::as_str));
         leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         leaf.use_authority_key_identifier_extension = true;
@@ -85,10 +79,8 @@ impl Unit {
     pub(super) fn read(chain: String, key: String, authority: String, names: &[String]) -> Result<Self, UnitError> {
         let (leaf_der, authority_der) = (first("certificate", &chain)?, first("authority", &authority)?);
         let (leaf, root) = (parse("certificate", &leaf_der)?, parse("authority", &authority_der)?);
-        let pair = KeyPair::from_pem(&key).map_err(|error| UnitError::Unreadable {
-            part: "key",
-            reason: error.to_string(),
-        })?;
+        let pair = KeyPair::from_pem(&key)
+            .map_err(|error| UnitError::Unreadable { part: "key", reason: error.to_string() })?;
         let fits = *leaf.public_key().subject_public_key.data == *rcgen::PublicKeyData::der_bytes(&pair)
             && leaf.issuer() == root.subject();
         if !fits {
@@ -98,19 +90,12 @@ impl Unit {
             return Err(UnitError::WrongName(missing.clone()));
         }
         let second = |time: x509_parser::time::ASN1Time| {
-            Timestamp::from_second(time.timestamp()).map_err(|error| UnitError::Unreadable {
-                part: "certificate",
-                reason: error.to_string(),
-            })
+            Timestamp::from_second(time.timestamp())
+                .map_err(|error| UnitError::Unreadable { part: "certificate", reason: error.to_string() })
         };
         let from = second(leaf.validity().not_before)?;
         let until = second(leaf.validity().not_after)?.min(second(root.validity().not_after)?);
-        Ok(Self {
-            chain,
-            key,
-            authority,
-            validity: Validity { from, until },
-        })
+        Ok(Self { chain, key, authority, validity: Validity { from, until } })
     }
 }
 
@@ -122,28 +107,19 @@ fn limit(params: &mut CertificateParams, validity: Validity) {
 }
 
 fn first(part: &'static str, pem: &str) -> Result<CertificateDer<'static>, UnitError> {
-    CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| UnitError::Unreadable {
-        part,
-        reason: error.to_string(),
-    })
+    CertificateDer::from_pem_slice(pem.as_bytes())
+        .map_err(|error| UnitError::Unreadable { part, reason: error.to_string() })
 }
 
 fn parse<'a>(part: &'static str, der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, UnitError> {
     let parsed = X509Certificate::from_der(der);
-    parsed.map(|(_, it)| it).map_err(|error| UnitError::Unreadable {
-        part,
-        reason: error.to_string(),
-    })
+    parsed.map(|(_, it)| it).map_err(|error| UnitError::Unreadable { part, reason: error.to_string() })
 }
 
 fn is_for(leaf: &X509Certificate<'_>, name: &str) -> bool {
     let names = leaf.subject_alternative_name().ok().flatten();
     names.is_some_and(|names| {
-        names
-            .value
-            .general_names
-            .iter()
-            .any(|found| matches!(found, GeneralName::DNSName(found) if *found == name))
+        names.value.general_names.iter().any(|found| matches!(found, GeneralName::DNSName(found) if *found == name))
     })
 }
 
@@ -163,13 +139,7 @@ mod tests {
     #[test]
     fn lives_from_a_tenth_before_to_the_end() {
         let second = |it| Timestamp::from_second(it).unwrap();
-        assert_eq!(
-            make().validity,
-            Validity {
-                from: second(1_000_000 - 300),
-                until: second(1_003_000)
-            }
-        );
+        assert_eq!(make().validity, Validity { from: second(1_000_000 - 300), until: second(1_003_000) });
     }
 
     #[test]
@@ -180,18 +150,9 @@ mod tests {
         };
         assert_eq!(read(&one, &one, &one, &names()).unwrap(), one);
         assert!(matches!(read(&one, &two, &one, &names()), Err(UnitError::Mismatch)));
-        assert!(matches!(
-            read(&one, &one, &one, &["other".to_owned()]),
-            Err(UnitError::WrongName(_))
-        ));
-        let broken = Unit {
-            key: "nonsense".to_owned(),
-            ..one.clone()
-        };
-        assert!(matches!(
-            read(&one, &broken, &one, &names()),
-            Err(UnitError::Unreadable { part: "key", .. })
-        ));
+        assert!(matches!(read(&one, &one, &one, &["other".to_owned()]), Err(UnitError::WrongName(_))));
+        let broken = Unit { key: "nonsense".to_owned(), ..one.clone() };
+        assert!(matches!(read(&one, &broken, &one, &names()), Err(UnitError::Unreadable { part: "key", .. })));
     }
 
     #[test]

@@ -25,10 +25,7 @@ pub(super) enum Stage {
     /// One pair, no renewal under way.
     Steady,
     /// The next pair is stored. `trusted_since`: since when all configurations carry its authority.
-    Announced {
-        next: Validity,
-        trusted_since: Option<Timestamp>,
-    },
+    Announced { next: Validity, trusted_since: Option<Timestamp> },
     /// The new pair is served, the authority of the old one still trusted.
     Switched { since: Timestamp },
 }
@@ -75,31 +72,17 @@ pub(super) fn next_step(progress: Option<Progress>, trusted: bool, now: Timestam
     match stage {
         Stage::Steady if expired => Step::Replace,
         Stage::Steady if now >= current.renewal() => Step::Announce,
-        Stage::Steady => Step::Wait {
-            until: current.renewal(),
-        },
+        Stage::Steady => Step::Wait { until: current.renewal() },
 
         Stage::Announced { next, .. } if next.is_over(now) && expired => Step::Replace,
         // The old pair is refused anyway; the new one has at least a chance.
         Stage::Announced { .. } if expired => Step::Switch,
-        Stage::Announced {
-            trusted_since: None, ..
-        } if trusted => Step::MarkTrusted,
+        Stage::Announced { trusted_since: None, .. } if trusted => Step::MarkTrusted,
         // Somebody edits the configurations, or we may not: look again when the old pair ends at the latest.
         Stage::Announced { .. } if !trusted => Step::Wait { until: current.until },
-        Stage::Announced {
-            trusted_since: Some(since),
-            ..
-        } if now >= since + grace => Step::Switch,
-        Stage::Announced {
-            trusted_since: Some(since),
-            ..
-        } => Step::Wait {
-            until: (since + grace).min(current.until),
-        },
-        Stage::Announced {
-            trusted_since: None, ..
-        } => Step::Wait { until: current.until },
+        Stage::Announced { trusted_since: Some(since), .. } if now >= since + grace => Step::Switch,
+        Stage::Announced { trusted_since: Some(since), .. } => Step::Wait { until: (since + grace).min(current.until) },
+        Stage::Announced { trusted_since: None, .. } => Step::Wait { until: current.until },
 
         Stage::Switched { .. } if expired => Step::Replace,
         Stage::Switched { since } if now >= since + grace => Step::Retire,
@@ -118,19 +101,13 @@ mod tests {
     }
 
     fn life(from: i64, until: i64) -> Validity {
-        Validity {
-            from: at(from),
-            until: at(until),
-        }
+        Validity { from: at(from), until: at(until) }
     }
 
     /// The current pair lives from 0 to 300, the next one from 200 to 500.
     #[track_caller]
     fn check(stage: Stage, trusted: bool, now: i64, expected: Step) {
-        let progress = Progress {
-            current: life(0, 300),
-            stage,
-        };
+        let progress = Progress { current: life(0, 300), stage };
         assert_eq!(next_step(Some(progress), trusted, at(now), GRACE), expected);
     }
 
@@ -172,12 +149,7 @@ mod tests {
 
     #[test]
     fn retires_the_old_authority_after_another_grace_period() {
-        check(
-            Stage::Switched { since: at(100) },
-            true,
-            109,
-            Step::Wait { until: at(110) },
-        );
+        check(Stage::Switched { since: at(100) }, true, 109, Step::Wait { until: at(110) });
         check(Stage::Switched { since: at(100) }, false, 110, Step::Retire);
         check(Stage::Switched { since: at(100) }, true, 300, Step::Replace);
     }
@@ -185,23 +157,14 @@ mod tests {
     #[test]
     fn a_whole_life_goes_through_every_stage_in_order() {
         let mut steps = Vec::new();
-        let mut progress = Progress {
-            current: life(0, 300),
-            stage: Stage::Steady,
-        };
+        let mut progress = Progress { current: life(0, 300), stage: Stage::Steady };
         for now in 0..300 {
             loop {
                 let step = next_step(Some(progress), true, at(now), GRACE);
                 let stage = match step {
                     Step::Wait { .. } => break,
-                    Step::Announce => Stage::Announced {
-                        next: life(now, now + 300),
-                        trusted_since: None,
-                    },
-                    Step::MarkTrusted => Stage::Announced {
-                        next: life(now, now + 300),
-                        trusted_since: Some(at(now)),
-                    },
+                    Step::Announce => Stage::Announced { next: life(now, now + 300), trusted_since: None },
+                    Step::MarkTrusted => Stage::Announced { next: life(now, now + 300), trusted_since: Some(at(now)) },
                     Step::Switch => {
                         progress.current = life(now - 10, now + 290);
                         Stage::Switched { since: at(now) }
@@ -213,14 +176,6 @@ mod tests {
                 progress.stage = stage;
             }
         }
-        assert_eq!(
-            steps,
-            [
-                (200, Step::Announce),
-                (200, Step::MarkTrusted),
-                (210, Step::Switch),
-                (220, Step::Retire)
-            ]
-        );
+        assert_eq!(steps, [(200, Step::Announce), (200, Step::MarkTrusted), (210, Step::Switch), (220, Step::Retire)]);
     }
 }

@@ -29,14 +29,8 @@ pub(super) struct Stored {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     None,
-    Announced {
-        next: Unit,
-        trusted_since: Option<Timestamp>,
-    },
-    Switched {
-        previous: String,
-        since: Timestamp,
-    },
+    Announced { next: Unit, trusted_since: Option<Timestamp> },
+    Switched { previous: String, since: Timestamp },
 }
 
 impl Stored {
@@ -45,10 +39,7 @@ impl Stored {
         let current = unit(secret, CURRENT, names)?;
         let previous = text(secret, PREVIOUS);
         let renewal = match (unit(secret, NEXT, names), previous, time(secret, SWITCHED_AT)) {
-            (Ok(next), _, _) => Renewal::Announced {
-                next,
-                trusted_since: time(secret, TRUSTED_SINCE),
-            },
+            (Ok(next), _, _) => Renewal::Announced { next, trusted_since: time(secret, TRUSTED_SINCE) },
             (Err(_), Some(previous), Some(since)) => Renewal::Switched { previous, since },
             _ => Renewal::None,
         };
@@ -88,10 +79,7 @@ impl Stored {
 
     /// A new Secret.
     pub(super) fn to_secret(&self, name: &str) -> Secret {
-        let labels = [
-            ("app.kubernetes.io/part-of", "writ"),
-            ("app.kubernetes.io/managed-by", "writ"),
-        ];
+        let labels = [("app.kubernetes.io/part-of", "writ"), ("app.kubernetes.io/managed-by", "writ")];
         let mut secret = Secret {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),
@@ -118,25 +106,18 @@ impl Stored {
     pub(super) fn progress(&self) -> Progress {
         let stage = match &self.renewal {
             Renewal::None => Stage::Steady,
-            Renewal::Announced { next, trusted_since } => Stage::Announced {
-                next: next.validity,
-                trusted_since: *trusted_since,
-            },
+            Renewal::Announced { next, trusted_since } => {
+                Stage::Announced { next: next.validity, trusted_since: *trusted_since }
+            }
             Renewal::Switched { since, .. } => Stage::Switched { since: *since },
         };
-        Progress {
-            current: self.current.validity,
-            stage,
-        }
+        Progress { current: self.current.validity, stage }
     }
 }
 
 fn unit(secret: &Secret, [chain, key, authority]: [&'static str; 3], names: &[String]) -> Result<Unit, UnitError> {
     let part = |key: &'static str| {
-        text(secret, key).ok_or_else(|| UnitError::Unreadable {
-            part: key,
-            reason: "it is missing".to_owned(),
-        })
+        text(secret, key).ok_or_else(|| UnitError::Unreadable { part: key, reason: "it is missing".to_owned() })
     };
     Unit::read(part(chain)?, part(key)?, part(authority)?, names)
 }
@@ -160,12 +141,7 @@ mod tests {
     }
 
     fn make(second: i64) -> Unit {
-        Unit::issue(
-            &names(),
-            Timestamp::from_second(second).unwrap(),
-            Duration::from_secs(3000),
-        )
-        .unwrap()
+        Unit::issue(&names(), Timestamp::from_second(second).unwrap(), Duration::from_secs(3000)).unwrap()
     }
 
     #[track_caller]
@@ -173,15 +149,8 @@ mod tests {
         let mut secret = stored.to_secret("writ-certificates");
         assert_eq!(&Stored::read(&secret, &names()).unwrap(), stored);
         // Writing over an older stage leaves nothing of it.
-        let announced = Renewal::Announced {
-            next: make(7),
-            trusted_since: Timestamp::from_second(8).ok(),
-        };
-        Stored {
-            current: make(6),
-            renewal: announced,
-        }
-        .write(&mut secret);
+        let announced = Renewal::Announced { next: make(7), trusted_since: Timestamp::from_second(8).ok() };
+        Stored { current: make(6), renewal: announced }.write(&mut secret);
         stored.write(&mut secret);
         assert_eq!(&Stored::read(&secret, &names()).unwrap(), stored);
     }
@@ -190,59 +159,28 @@ mod tests {
     fn every_stage_comes_back_as_it_went() {
         let since = "2026-01-02T03:04:05.678Z".parse().unwrap();
         let [one, two] = [make(1000), make(2000)];
-        check(&Stored {
-            current: one.clone(),
-            renewal: Renewal::None,
-        });
-        let announced = |trusted_since| Renewal::Announced {
-            next: two.clone(),
-            trusted_since,
-        };
-        check(&Stored {
-            current: one.clone(),
-            renewal: announced(None),
-        });
-        check(&Stored {
-            current: one.clone(),
-            renewal: announced(Some(since)),
-        });
+        check(&Stored { current: one.clone(), renewal: Renewal::None });
+        let announced = |trusted_since| Renewal::Announced { next: two.clone(), trusted_since };
+        check(&Stored { current: one.clone(), renewal: announced(None) });
+        check(&Stored { current: one.clone(), renewal: announced(Some(since)) });
         let previous = one.authority.clone();
-        check(&Stored {
-            current: two,
-            renewal: Renewal::Switched { previous, since },
-        });
+        check(&Stored { current: two, renewal: Renewal::Switched { previous, since } });
     }
 
     #[test]
     fn the_bundle_does_not_change_at_the_switch() {
         let [one, two] = [make(1000), make(2000)];
-        let before = Stored {
-            current: one.clone(),
-            renewal: Renewal::Announced {
-                next: two.clone(),
-                trusted_since: None,
-            },
-        };
+        let before =
+            Stored { current: one.clone(), renewal: Renewal::Announced { next: two.clone(), trusted_since: None } };
         let since = Timestamp::from_second(5).unwrap();
-        let after = Stored {
-            current: two,
-            renewal: Renewal::Switched {
-                previous: one.authority,
-                since,
-            },
-        };
+        let after = Stored { current: two, renewal: Renewal::Switched { previous: one.authority, since } };
         assert_eq!(before.bundle(), after.bundle());
     }
 
     #[test]
     fn a_spoiled_renewal_is_no_renewal() {
-        let stored = Stored {
-            current: make(1000),
-            renewal: Renewal::Announced {
-                next: make(2000),
-                trusted_since: None,
-            },
-        };
+        let stored =
+            Stored { current: make(1000), renewal: Renewal::Announced { next: make(2000), trusted_since: None } };
         let mut secret = stored.to_secret("s");
         secret.data.as_mut().unwrap().remove("next-tls.key");
         assert_eq!(Stored::read(&secret, &names()).unwrap().renewal, Renewal::None);

@@ -47,11 +47,7 @@ fn read_entry(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Finding
             .map(|(name, query)| EntrySource::GlobalReference { name, query })
     };
     let source = source?;
-    (findings.errors.len() == before).then(|| Entry {
-        name,
-        source,
-        field: node.path.clone(),
-    })
+    (findings.errors.len() == before).then(|| Entry { name, source, field: node.path.clone() })
 }
 
 fn read_name(entry: &Object<'_>, node: &Node<'_>, findings: &mut Findings) -> String {
@@ -92,11 +88,7 @@ fn read_variable(node: &Node<'_>, findings: &mut Findings) -> Option<EntrySource
         None => Some(None),
     };
     let (value, default) = (template(&value)?, template(&default)?);
-    Some(EntrySource::Variable(Variable {
-        value,
-        query: read_query(&path, findings)?,
-        default,
-    }))
+    Some(EntrySource::Variable(Variable { value, query: read_query(&path, findings)?, default }))
 }
 
 fn read_config_map(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Option<EntrySource> {
@@ -105,11 +97,7 @@ fn read_config_map(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fi
     fields.refuse_unknown(findings);
     for field in [&name, &namespace] {
         if field.text(findings).unwrap_or_default().is_empty() {
-            findings.refuse(
-                &field.path,
-                Reason::Required,
-                "a ConfigMap is named by name and namespace",
-            );
+            findings.refuse(&field.path, Reason::Required, "a ConfigMap is named by name and namespace");
         }
     }
     if let (Some(own), Some(namespace_text)) = (&around.policy.namespace, namespace.value().and_then(Value::as_str))
@@ -128,21 +116,13 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
     let (data, query, default) = (fields.get("data"), fields.get("jmesPath"), fields.get("default"));
     fields.refuse_unknown(findings);
     if path.is_present() == service.is_present() {
-        findings.refuse(
-            &node.path,
-            Reason::Xor,
-            "an API call has exactly one of urlPath, service",
-        );
+        findings.refuse(&node.path, Reason::Xor, "an API call has exactly one of urlPath, service");
         return None;
     }
     if let Some(method_text) = method.text(findings)
         && !["GET", "POST"].contains(&&*method_text)
     {
-        findings.refuse(
-            &method.path,
-            Reason::Enum,
-            format!("unknown value `{method_text}`; known: GET, POST"),
-        );
+        findings.refuse(&method.path, Reason::Enum, format!("unknown value `{method_text}`; known: GET, POST"));
     }
     for pair in data.list(findings) {
         let pair = pair.object(findings);
@@ -154,12 +134,7 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
         }
     }
     check_service(&service, around, findings);
-    check_path(
-        &path,
-        method.value().and_then(Value::as_str) == Some("POST"),
-        around,
-        findings,
-    );
+    check_path(&path, method.value().and_then(Value::as_str) == Some("POST"), around, findings);
     let mut call = node.value()?.clone();
     for own in ["jmesPath", "default"] {
         call.as_object_mut().map(|call| call.remove(own));
@@ -190,11 +165,7 @@ fn check_service(service: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
         header.refuse_unknown(findings);
     }
     if around.policy.namespace.is_some() {
-        findings.refuse(
-            &service.path,
-            Reason::Forbidden,
-            "a Policy cannot leave its namespace; use a ClusterPolicy",
-        );
+        findings.refuse(&service.path, Reason::Forbidden, "a Policy cannot leave its namespace; use a ClusterPolicy");
     }
 }
 
@@ -203,16 +174,9 @@ fn check_path(path: &Node<'_>, post: bool, around: &Surroundings<'_>, findings: 
     let Some(text) = path.text(findings) else { return };
     if text.contains("{{") {
         if text.matches('?').count() > 1
-            && !text
-                .split("{{")
-                .skip(1)
-                .any(|rest| rest.split("}}").next().is_some_and(|x| x.contains('?')))
+            && !text.split("{{").skip(1).any(|rest| rest.split("}}").next().is_some_and(|x| x.contains('?')))
         {
-            findings.refuse(
-                &path.path,
-                Reason::Format,
-                "it has a second `?`; parameters are separated by `&`",
-            );
+            findings.refuse(&path.path, Reason::Format, "it has a second `?`; parameters are separated by `&`");
         }
         return;
     }

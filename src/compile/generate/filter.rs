@@ -14,10 +14,7 @@ use crate::core::scalar::wildcard;
 pub(super) fn compile(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Option<RuleMatch> {
     let (selected, excluded, generate) = (rule.below("match"), rule.below("exclude"), rule.below("generate"));
     let is_namespaced = |selector: &KindSelector| scope_of(selector, around).map(|scope| scope == Scope::Namespaced);
-    let scope = matching::Scope {
-        policy_namespace: around.policy.namespace.as_deref(),
-        is_namespaced: &is_namespaced,
-    };
+    let scope = matching::Scope { policy_namespace: around.policy.namespace.as_deref(), is_namespaced: &is_namespaced };
     let mut problems = Vec::new();
     let value = |node: &Node<'_>| node.value().cloned().unwrap_or_default();
     let compiled = RuleMatch::parse(&value(&selected), &value(&excluded), scope, &rule.path, &mut problems);
@@ -43,13 +40,7 @@ fn refuse_own_kind(selected: &Node<'_>, generate: &Node<'_>, findings: &mut Find
     let Some(own) = generate.below("kind").value().and_then(Value::as_str) else {
         return;
     };
-    for (index, kind) in kinds
-        .value()
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (index, kind) in kinds.value().and_then(Value::as_array).into_iter().flatten().enumerate() {
         if kind == own {
             let message = format!("the rule generates {own} itself; match it under `any` if that is meant");
             findings.refuse(&kinds.path.index(index), Reason::Context, message);
@@ -79,10 +70,6 @@ fn scope_of(selector: &KindSelector, around: &Surroundings<'_>) -> Option<Scope>
     if selector.group == "*" {
         return kinds::named(&selector.kind).next().map(|row| row.scope);
     }
-    let gvk = Gvk {
-        group: selector.group.clone(),
-        version: selector.version.clone(),
-        kind: selector.kind.clone(),
-    };
+    let gvk = Gvk { group: selector.group.clone(), version: selector.version.clone(), kind: selector.kind.clone() };
     (around.kinds)(&gvk)
 }

@@ -36,15 +36,11 @@ struct Fingerprint<'p> {
 pub fn compare(old: &Value, new: &Value) -> Change {
     let synchronized = rules(old).any(|(_, rule)| rule["generate"]["synchronize"] == true);
     let fingerprints = |policy| -> Vec<Fingerprint<'_>> {
-        rules(policy)
-            .map(|(index, rule)| Fingerprint::of(index, rule, synchronized))
-            .collect()
+        rules(policy).map(|(index, rule)| Fingerprint::of(index, rule, synchronized)).collect()
     };
     let (old, new) = (fingerprints(old), fingerprints(new));
     if old.iter().any(|old| new.iter().all(|new| new.targets != old.targets)) {
-        return Change::TargetsChanged {
-            warning: TARGETS_CHANGED.to_owned(),
-        };
+        return Change::TargetsChanged { warning: TARGETS_CHANGED.to_owned() };
     }
     // A rule with the same targets that was not there before is the old one, changed. If there is none, the old one was
     // removed, which is always allowed.
@@ -63,11 +59,7 @@ pub fn compare(old: &Value, new: &Value) -> Change {
         );
         problems.push(Problem::new(&field, Reason::Forbidden, message));
     }
-    if problems.is_empty() {
-        Change::Free
-    } else {
-        Change::Refused(problems)
-    }
+    if problems.is_empty() { Change::Free } else { Change::Refused(problems) }
 }
 
 /// The rules that are in both versions under one name, but with other targets: what they made before is no longer theirs.
@@ -86,15 +78,8 @@ fn is_new(rule: &Fingerprint<'_>, among: &[Fingerprint<'_>]) -> bool {
 
 /// The generate rules of a policy with their places.
 fn rules(policy: &Value) -> impl Iterator<Item = (usize, &Map<String, Value>)> {
-    let rules = policy
-        .get("spec")
-        .and_then(|spec| spec.get("rules"))
-        .and_then(Value::as_array);
-    let objects = rules
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .filter_map(|(index, rule)| Some((index, rule.as_object()?)));
+    let rules = policy.get("spec").and_then(|spec| spec.get("rules")).and_then(Value::as_array);
+    let objects = rules.into_iter().flatten().enumerate().filter_map(|(index, rule)| Some((index, rule.as_object()?)));
     objects.filter(|(_, rule)| rule.get("generate").is_some_and(Value::is_object))
 }
 
@@ -106,31 +91,15 @@ impl<'p> Fingerprint<'p> {
             identity.remove("match");
         }
         if let Value::Object(targets) = &mut targets {
-            for free in [
-                "data",
-                "foreach",
-                "synchronize",
-                "orphanDownstreamOnPolicyDelete",
-                "generateExisting",
-            ] {
+            for free in ["data", "foreach", "synchronize", "orphanDownstreamOnPolicyDelete", "generateExisting"] {
                 targets.remove(free);
             }
-            for item in targets
-                .get_mut("dataList")
-                .and_then(Value::as_array_mut)
-                .into_iter()
-                .flatten()
-            {
+            for item in targets.get_mut("dataList").and_then(Value::as_array_mut).into_iter().flatten() {
                 item.as_object_mut().map(|item| item.remove("data"));
             }
         }
         let name = rule.get("name").and_then(Value::as_str).unwrap_or_default();
-        Self {
-            name,
-            index,
-            targets,
-            identity: Value::Object(identity),
-        }
+        Self { name, index, targets, identity: Value::Object(identity) }
     }
 }
 
@@ -160,10 +129,7 @@ mod tests {
         generate["generateExisting"] = json!(true);
         assert_eq!(compare(&old, &policy(&[rule("a", generate)])), Change::Free);
         let lists = |body: u8| json!({"dataList": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "data": {"k": body}}]});
-        assert_eq!(
-            compare(&policy(&[rule("a", lists(1))]), &policy(&[rule("a", lists(2))])),
-            Change::Free
-        );
+        assert_eq!(compare(&policy(&[rule("a", lists(1))]), &policy(&[rule("a", lists(2))])), Change::Free);
     }
 
     #[test]
@@ -191,10 +157,7 @@ mod tests {
         let mut changed = rule("a", data("x", json!({})));
         changed["match"]["any"][0]["resources"]["kinds"] = json!(["Secret"]);
         assert!(matches!(compare(&old, &policy(&[changed.clone()])), Change::Refused(_)));
-        assert!(matches!(
-            compare(&old, &policy(&[rule("b", data("x", json!({})))])),
-            Change::Refused(_)
-        ));
+        assert!(matches!(compare(&old, &policy(&[rule("b", data("x", json!({})))])), Change::Refused(_)));
 
         // Without a synchronized rule the match may change.
         let mut old = old;

@@ -104,14 +104,7 @@ pub(super) fn compile(
             "admission and background cannot both be false",
         );
     }
-    Some(Policy {
-        key,
-        apply,
-        server_side_apply,
-        prune,
-        webhook,
-        rules,
-    })
+    Some(Policy { key, apply, server_side_apply, prune, webhook, rules })
 }
 
 fn read_key(metadata: &Node<'_>, namespaced: bool, findings: &mut Findings) -> PolicyKey {
@@ -125,16 +118,9 @@ fn read_key(metadata: &Node<'_>, namespaced: bool, findings: &mut Findings) -> P
             format!("must have at most {LABEL_LENGTH} characters, as it becomes a label of generated objects");
         findings.refuse(&name.path, Reason::Range, message);
     }
-    let given = namespace
-        .text(findings)
-        .map(String::from)
-        .filter(|namespace| !namespace.is_empty());
+    let given = namespace.text(findings).map(String::from).filter(|namespace| !namespace.is_empty());
     if !namespaced && given.is_some() {
-        findings.refuse(
-            &namespace.path,
-            Reason::Forbidden,
-            "a ClusterPolicy has no namespace; use kind Policy",
-        );
+        findings.refuse(&namespace.path, Reason::Forbidden, "a ClusterPolicy has no namespace; use kind Policy");
     }
     // kubectl fills in the namespace of its context; offline there is none but the usual one.
     let namespace = namespaced.then(|| given.unwrap_or_else(|| "default".to_owned()));
@@ -166,11 +152,8 @@ fn read_webhook(spec: &Object<'_>, findings: &mut Findings) -> Webhook {
     const POLICIES: &[&str] = &["Fail", "Ignore"];
     let (old_policy, old_timeout) = (spec.get("failurePolicy"), spec.get("webhookTimeoutSeconds"));
     let block = spec.get("webhookConfiguration").object(findings);
-    let (policy, timeout, conditions) = (
-        block.get("failurePolicy"),
-        block.get("timeoutSeconds"),
-        block.get("matchConditions"),
-    );
+    let (policy, timeout, conditions) =
+        (block.get("failurePolicy"), block.get("timeoutSeconds"), block.get("matchConditions"));
     block.refuse_unknown(findings);
     for (old, new) in [(&old_policy, &policy), (&old_timeout, &timeout)] {
         if old.is_present() && new.is_present() {
@@ -185,11 +168,7 @@ fn read_webhook(spec: &Object<'_>, findings: &mut Findings) -> Webhook {
     }
     let policies = [&policy, &old_policy].map(|node| one_of(node, POLICIES, findings));
     let timeouts = [&timeout, &old_timeout].map(|node| read_timeout(node, findings));
-    let match_conditions = conditions
-        .list(findings)
-        .iter()
-        .filter_map(|node| read_condition(node, findings))
-        .collect();
+    let match_conditions = conditions.list(findings).iter().filter_map(|node| read_condition(node, findings)).collect();
     Webhook {
         ignore_failure: policies.into_iter().flatten().next().as_deref() == Some("Ignore"),
         timeout_seconds: timeouts.into_iter().flatten().next(),
@@ -200,11 +179,7 @@ fn read_webhook(spec: &Object<'_>, findings: &mut Findings) -> Webhook {
 fn read_timeout(node: &Node<'_>, findings: &mut Findings) -> Option<u8> {
     let seconds = node.value()?.as_u64().filter(|seconds| (1..=30).contains(seconds));
     if seconds.is_none() {
-        findings.refuse(
-            &node.path,
-            Reason::Range,
-            "must be a whole number of seconds from 1 to 30",
-        );
+        findings.refuse(&node.path, Reason::Range, "must be a whole number of seconds from 1 to 30");
     }
     seconds.and_then(|seconds| u8::try_from(seconds).ok())
 }
@@ -248,11 +223,7 @@ pub(super) fn flag(node: &Node<'_>, findings: &mut Findings) -> Option<bool> {
 fn one_of(node: &Node<'_>, known: &[&str], findings: &mut Findings) -> Option<String> {
     let text = node.text(findings)?.into_owned();
     if !known.contains(&text.as_str()) {
-        findings.refuse(
-            &node.path,
-            Reason::Enum,
-            format!("unknown value `{text}`; known: {}", known.join(", ")),
-        );
+        findings.refuse(&node.path, Reason::Enum, format!("unknown value `{text}`; known: {}", known.join(", ")));
     }
     Some(text)
 }

@@ -55,14 +55,8 @@ pub struct Rights {
 
 /// Reads them from a document. `plural` gives the name of the resource of a kind.
 pub fn rights(document: &Value, plural: &dyn Fn(&Gvk) -> Option<String>) -> Rights {
-    let mut reading = Reading {
-        plural,
-        synchronize: false,
-        rights: Rights::default(),
-    };
-    let rules = Node::new(Some(document), FieldPath::root())
-        .below("spec")
-        .below("rules");
+    let mut reading = Reading { plural, synchronize: false, rights: Rights::default() };
+    let rules = Node::new(Some(document), FieldPath::root()).below("spec").below("rules");
     for rule in items(&rules).iter().filter(|rule| rule.below("generate").is_present()) {
         let generate = rule.below("generate");
         reading.synchronize = generate.below("synchronize").value() == Some(&Value::Bool(true));
@@ -102,9 +96,7 @@ impl Reading<'_> {
         }
         let data_list = items(&node.below("dataList"));
         if !data_list.is_empty() {
-            return data_list
-                .iter()
-                .for_each(|item| self.add(Part::Target, item, reference(item.value())));
+            return data_list.iter().for_each(|item| self.add(Part::Target, item, reference(item.value())));
         }
         let target = reference(node.value());
         let clone = node.below("clone");
@@ -131,11 +123,7 @@ impl Reading<'_> {
             let to = reference(target.value());
             let given = |own: &'_ str| !own.is_empty();
             let to = Reference {
-                api_version: if given(to.api_version) {
-                    to.api_version
-                } else {
-                    from.api_version
-                },
+                api_version: if given(to.api_version) { to.api_version } else { from.api_version },
                 kind: if given(to.kind) { to.kind } else { from.kind },
                 ..to
             };
@@ -150,16 +138,7 @@ impl Reading<'_> {
             };
             for (part, place) in [(Part::Source, from), (Part::Target, to)] {
                 let namespace = place.map_or("", |place| text_at(place, &["namespace"]));
-                self.add(
-                    part,
-                    &kind,
-                    Reference {
-                        api_version,
-                        kind: name,
-                        namespace,
-                        name: "",
-                    },
-                );
+                self.add(part, &kind, Reference { api_version, kind: name, namespace, name: "" });
             }
         }
     }
@@ -172,12 +151,7 @@ impl Reading<'_> {
                 self.add(
                     Part::Lookup,
                     &config_map,
-                    Reference {
-                        api_version: "v1",
-                        kind: "ConfigMap",
-                        namespace,
-                        name,
-                    },
+                    Reference { api_version: "v1", kind: "ConfigMap", namespace, name },
                 );
             }
             let call = entry.below("apiCall");
@@ -217,12 +191,7 @@ impl Reading<'_> {
     }
 
     fn add(&mut self, part: Part, node: &Node<'_>, reference: Reference<'_>) {
-        let Reference {
-            api_version,
-            kind,
-            namespace,
-            name,
-        } = reference;
+        let Reference { api_version, kind, namespace, name } = reference;
         if api_version.is_empty() || kind.is_empty() || is_variable(api_version) || is_variable(kind) {
             return;
         }
@@ -233,11 +202,7 @@ impl Reading<'_> {
             return;
         };
         let known = |text: &str| {
-            if is_variable(text) {
-                String::new()
-            } else {
-                text.to_owned()
-            }
+            if is_variable(text) { String::new() } else { text.to_owned() }
         };
         self.rights.needs.push(Need {
             part,
@@ -255,11 +220,7 @@ impl Reading<'_> {
 impl Need {
     /// What the account that writes must be allowed.
     pub fn writer_verbs(&self) -> &'static [&'static str] {
-        if self.synchronize {
-            &["get", "create", "update", "delete"]
-        } else {
-            &["get", "create"]
-        }
+        if self.synchronize { &["get", "create", "update", "delete"] } else { &["get", "create"] }
     }
 
     /// What the author of the policy must be allowed, because the rule does it for everybody.
@@ -298,19 +259,12 @@ impl Need {
 
 fn items<'v>(node: &Node<'v>) -> Vec<Node<'v>> {
     let values = node.value().and_then(Value::as_array).into_iter().flatten().enumerate();
-    values
-        .map(|(index, value)| Node::new(Some(value), node.path.index(index)))
-        .collect()
+    values.map(|(index, value)| Node::new(Some(value), node.path.index(index))).collect()
 }
 
 fn reference(value: Option<&Value>) -> Reference<'_> {
     let text = |field: &str| value.map_or("", |value| text_at(value, &[field]));
-    Reference {
-        api_version: text("apiVersion"),
-        kind: text("kind"),
-        namespace: text("namespace"),
-        name: text("name"),
-    }
+    Reference { api_version: text("apiVersion"), kind: text("kind"), namespace: text("namespace"), name: text("name") }
 }
 
 /// Nothing if braces do not pair up.
@@ -374,10 +328,7 @@ mod tests {
             json!({"generate": {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy/status", "name": "a", "namespace": "n"}}),
             &["Target networkpolicies.networking.k8s.io/status n/a"],
         );
-        check(
-            json!({"generate": {"apiVersion": "v1", "kind": "{{k}}", "name": "a", "namespace": "n"}}),
-            &[],
-        );
+        check(json!({"generate": {"apiVersion": "v1", "kind": "{{k}}", "name": "a", "namespace": "n"}}), &[]);
         check(json!({"validate": {}}), &[]);
     }
 
@@ -385,12 +336,7 @@ mod tests {
     fn lists() {
         check(
             json!({"generate": {"namespace": "n", "cloneList": {"namespace": "s", "kinds": ["v1/Secret", "v1/ConfigMap"]}}}),
-            &[
-                "Source secrets s/",
-                "Target secrets n/",
-                "Source configmaps s/",
-                "Target configmaps n/",
-            ],
+            &["Source secrets s/", "Target secrets n/", "Source configmaps s/", "Target configmaps n/"],
         );
         check(
             json!({"generate": {"dataList": [{"apiVersion": "v1", "kind": "Nothing", "name": "a"},

@@ -64,11 +64,7 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
 
     let matching = filter::compile(node, around, findings);
     let context = context::compile(&entries, around, findings);
-    let form = if around.strict_preconditions {
-        Form::Foreach
-    } else {
-        Form::Rule
-    };
+    let form = if around.strict_preconditions { Form::Foreach } else { Form::Rule };
     let preconditions = compile_conditions(&conditions, form, findings);
     let made = targets::compile(&generate, around, findings);
     let usage = variables::check(node, around, findings);
@@ -111,11 +107,7 @@ pub(super) fn compile_conditions(node: &Node<'_>, form: Form, findings: &mut Fin
     let conditions = conditions?;
     let mut sound = true;
     for (block, index, condition) in conditions.iter() {
-        let list = if block.is_empty() {
-            node.path.clone()
-        } else {
-            node.path.field(block)
-        };
+        let list = if block.is_empty() { node.path.clone() } else { node.path.field(block) };
         for (name, operand) in [("key", &condition.key), ("value", &condition.value)] {
             sound &= compile_template(operand, &list.index(index).field(name), findings).is_some();
         }

@@ -70,11 +70,7 @@ pub(super) fn check(
     };
     match scope {
         Some(Scope::Namespaced) if text.is_empty() => {
-            findings.refuse(
-                &namespace.path,
-                Reason::Required,
-                format!("the {what} lives in a namespace; name it"),
-            );
+            findings.refuse(&namespace.path, Reason::Required, format!("the {what} lives in a namespace; name it"));
         }
         Some(Scope::Cluster) if !text.is_empty() => {
             let message = format!("the {what} lives in no namespace; leave it out");

@@ -13,10 +13,7 @@ pub(super) fn strip_braces<'t>(text: &'t str, path: &FieldPath, findings: &mut F
     let inner = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
     match inner {
         Some(inner) if !inner.contains("{{") && !inner.contains("}}") => {
-            let message = format!(
-                "is an expression already; the braces are ignored, write `{}`",
-                inner.trim()
-            );
+            let message = format!("is an expression already; the braces are ignored, write `{}`", inner.trim());
             findings.warn(path, Reason::Suspicious, message);
             inner.trim()
         }
@@ -129,11 +126,7 @@ mod tests {
         let body = json!({"spec": [{"=(name)": 1}], "(x)": 2, "plain()": 3, "data": {"a(b)": ""}});
         let mut findings = Findings::default();
         refuse_anchors(&Node::new(Some(&body), FieldPath::root().field("data")), &mut findings);
-        let mut fields: Vec<_> = findings
-            .errors
-            .iter()
-            .map(|problem| problem.field.to_string())
-            .collect();
+        let mut fields: Vec<_> = findings.errors.iter().map(|problem| problem.field.to_string()).collect();
         fields.sort();
         assert_eq!(fields, ["data.(x)", "data.spec[0].=(name)"]);
     }

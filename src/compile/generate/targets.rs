@@ -39,35 +39,19 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
     generate.refuse_unknown(findings);
 
     let targets = if foreach.is_present() {
-        for other in FORMS
-            .map(|form| node.below(form))
-            .iter()
-            .filter(|form| form.is_present())
-        {
-            findings.refuse(
-                &other.path,
-                Reason::Xor,
-                "stands beside `foreach`; put it inside an entry",
-            );
+        for other in FORMS.map(|form| node.below(form)).iter().filter(|form| form.is_present()) {
+            findings.refuse(&other.path, Reason::Xor, "stands beside `foreach`; put it inside an entry");
         }
         let nodes = foreach.list(findings);
         if nodes.is_empty() {
             findings.refuse(&foreach.path, Reason::Empty, "needs at least one entry");
         }
-        let loops: Vec<_> = nodes
-            .iter()
-            .map(|entry| compile_loop(entry, around, findings))
-            .collect();
+        let loops: Vec<_> = nodes.iter().map(|entry| compile_loop(entry, around, findings)).collect();
         loops.into_iter().collect::<Option<Vec<_>>>().map(Targets::Foreach)
     } else {
         compile_output(node, around, findings).map(Targets::Once)
     };
-    Made {
-        synchronize,
-        orphan_on_policy_delete,
-        generate_existing,
-        targets,
-    }
+    Made { synchronize, orphan_on_policy_delete, generate_existing, targets }
 }
 
 fn compile_loop(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Option<Loop> {
@@ -91,11 +75,7 @@ fn compile_loop(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findi
 fn compile_list(node: &Node<'_>, findings: &mut Findings) -> Option<Expression> {
     let text = node.text(findings).unwrap_or_default();
     if text.trim().is_empty() {
-        findings.refuse(
-            &node.path,
-            Reason::Required,
-            "needs an expression that gives the elements",
-        );
+        findings.refuse(&node.path, Reason::Required, "needs an expression that gives the elements");
         return None;
     }
     let bare = slips::strip_braces(&text, &node.path, findings);
@@ -197,15 +177,8 @@ fn compile_clone_list(
     let (namespace, selector) = (fields.get("namespace"), fields.get("selector"));
     fields.refuse_unknown(findings);
     if list.is_present() {
-        for other in [&kinds, &namespace, &selector]
-            .into_iter()
-            .filter(|other| other.is_present())
-        {
-            findings.refuse(
-                &other.path,
-                Reason::Xor,
-                "stands beside `list`; sources are named or selected, not both",
-            );
+        for other in [&kinds, &namespace, &selector].into_iter().filter(|other| other.is_present()) {
+            findings.refuse(&other.path, Reason::Xor, "stands beside `list`; sources are named or selected, not both");
         }
         return compile_sources(node, &list, around, findings);
     }
@@ -213,11 +186,7 @@ fn compile_clone_list(
     let target_text = target.text(findings).unwrap_or_default().into_owned();
     let nodes = kinds.list(findings);
     if nodes.is_empty() {
-        findings.refuse(
-            &kinds.path,
-            Reason::Required,
-            "needs kinds such as `v1/Secret`, or a `list` of sources",
-        );
+        findings.refuse(&kinds.path, Reason::Required, "needs kinds such as `v1/Secret`, or a `list` of sources");
     }
     let mut scopes: Vec<Scope> = Vec::new();
     let mut target_kinds = Vec::new();
@@ -225,11 +194,7 @@ fn compile_clone_list(
         let text = kind.text(findings).unwrap_or_default().into_owned();
         let Some((api_version, name)) = text.rsplit_once('/') else {
             if !is_variable(&text) {
-                findings.refuse(
-                    &kind.path,
-                    Reason::Format,
-                    format!("needs its version, such as `v1/{text}`"),
-                );
+                findings.refuse(&kind.path, Reason::Format, format!("needs its version, such as `v1/{text}`"));
             }
             continue;
         };
@@ -241,11 +206,7 @@ fn compile_clone_list(
         });
     }
     if scopes.windows(2).any(|pair| pair[0] != pair[1]) {
-        findings.refuse(
-            &kinds.path,
-            Reason::Context,
-            "must all live in namespaces, or all outside of them",
-        );
+        findings.refuse(&kinds.path, Reason::Context, "must all live in namespaces, or all outside of them");
     } else {
         let scope = scopes.first().copied();
         scope::check(scope, Part::Source, &namespace, around, findings);
@@ -281,10 +242,7 @@ fn compile_sources(
     warn_of_idle(node, &IDENTITY[3..], "cloneList", findings);
     let nodes = list.list(findings);
     refuse_empty(list, &nodes, findings);
-    let items: Vec<_> = nodes
-        .iter()
-        .map(|item| compile_source(item, around, findings))
-        .collect();
+    let items: Vec<_> = nodes.iter().map(|item| compile_source(item, around, findings)).collect();
     items.into_iter().collect::<Option<_>>().map(Output::CloneEach)
 }
 
@@ -307,11 +265,7 @@ fn compile_source(item: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fin
     let mut written = TargetKind {
         api_version: require(&api_version, "the source needs its apiVersion, such as `v1`", findings),
         kind: require(&kind, "the source needs its kind, such as `Secret`", findings),
-        namespace: target
-            .below("namespace")
-            .text(findings)
-            .unwrap_or_default()
-            .into_owned(),
+        namespace: target.below("namespace").text(findings).unwrap_or_default().into_owned(),
     };
     warn_of_variables(&[&api_version, &kind], findings);
     let scope = scope::of_kind(&written.api_version, &written.kind, &kind.path, around, findings);
@@ -329,11 +283,7 @@ fn compile_source(item: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fin
         document.insert("source".to_owned(), swapped);
     }
     let template = compile_template(&document, &item.path, findings)?;
-    Some(Pattern {
-        template,
-        field: item.path.clone(),
-        kinds: vec![written],
-    })
+    Some(Pattern { template, field: item.path.clone(), kinds: vec![written] })
 }
 
 /// Reads and checks the identity of a target.
@@ -353,13 +303,7 @@ fn read_target(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findin
 
 /// The scope of a kind that has been checked before.
 fn known_scope(kind: &TargetKind, around: &Surroundings<'_>) -> Option<Scope> {
-    scope::of_kind(
-        &kind.api_version,
-        &kind.kind,
-        &FieldPath::root(),
-        around,
-        &mut Findings::default(),
-    )
+    scope::of_kind(&kind.api_version, &kind.kind, &FieldPath::root(), around, &mut Findings::default())
 }
 
 /// The part of a rule, loop or item that is substituted as one document.
@@ -370,16 +314,10 @@ fn compile_pattern(
     findings: &mut Findings,
 ) -> Option<Pattern> {
     let fields = node.value()?.as_object()?;
-    let wanted = fields
-        .iter()
-        .filter(|(key, _)| IDENTITY.contains(&key.as_str()) || forms.contains(&key.as_str()));
+    let wanted = fields.iter().filter(|(key, _)| IDENTITY.contains(&key.as_str()) || forms.contains(&key.as_str()));
     let document: Map<String, Value> = wanted.map(|(key, value)| (key.clone(), value.clone())).collect();
     let template = compile_template(&Value::Object(document), &node.path, findings)?;
-    Some(Pattern {
-        template,
-        field: node.path.clone(),
-        kinds,
-    })
+    Some(Pattern { template, field: node.path.clone(), kinds })
 }
 
 /// The text of a field that must not be empty.

@@ -17,45 +17,22 @@ pub(super) struct Usage {
     pub(super) reads_admission: bool,
 }
 
-const BUILT_IN: [&str; 5] = [
-    "request",
-    "serviceAccountName",
-    "serviceAccountNamespace",
-    "images",
-    "target",
-];
+const BUILT_IN: [&str; 5] = ["request", "serviceAccountName", "serviceAccountNamespace", "images", "target"];
 const OF_LOOPS: [&str; 4] = ["element", "elementIndex", "element0", "elementIndex0"];
-const OF_REQUESTER: [&str; 5] = [
-    "request.userInfo",
-    "request.roles",
-    "request.clusterRoles",
-    "serviceAccountName",
-    "serviceAccountNamespace",
-];
+const OF_REQUESTER: [&str; 5] =
+    ["request.userInfo", "request.roles", "request.clusterRoles", "serviceAccountName", "serviceAccountNamespace"];
 /// Texts that make an unknown name a matter of taste: functions and filters may well expect it to be absent.
 const LOOSE: [&str; 7] = ["request", "serviceAccount", "element", "@", "image", "(", "||"];
 
 pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Usage {
     let names = declared(&rule.below("context"));
-    let mut check = Check {
-        names,
-        in_loop: false,
-        background: around.background,
-        reads_admission: false,
-        findings,
-    };
+    let mut check = Check { names, in_loop: false, background: around.background, reads_admission: false, findings };
     check.document(&rule.below("preconditions"));
     check.context(&rule.below("context"));
     let generate = rule.below("generate");
     check.fields(&generate, &["foreach"]);
     let foreach = generate.below("foreach");
-    for (index, entry) in foreach
-        .value()
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (index, entry) in foreach.value().and_then(Value::as_array).into_iter().flatten().enumerate() {
         let entry = Node::new(Some(entry), foreach.path.index(index));
         check.bare(&entry.below("list"));
         let outer = check.names.clone();
@@ -66,20 +43,13 @@ pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
         check.in_loop = false;
         check.names = outer;
     }
-    Usage {
-        reads_admission: check.reads_admission,
-    }
+    Usage { reads_admission: check.reads_admission }
 }
 
 fn declared<'v>(context: &Node<'v>) -> BTreeSet<&'v str> {
     let entries = context.value().and_then(Value::as_array).into_iter().flatten();
     // A name one level too deep is told elsewhere; its uses are not wrong as well.
-    let name = |entry: &'v Value| {
-        entry
-            .get("name")
-            .or_else(|| entry.get("variable")?.get("name"))?
-            .as_str()
-    };
+    let name = |entry: &'v Value| entry.get("name").or_else(|| entry.get("variable")?.get("name"))?.as_str();
     entries.filter_map(name).collect()
 }
 
@@ -108,10 +78,7 @@ impl Check<'_, '_> {
             for source in ["variable", "apiCall", "imageRegistry", "globalReference"] {
                 let source = Node::new(entry.get(source), node.path.index(index).field(source));
                 // What a call gives is no concern of the request.
-                if entry
-                    .get("variable")
-                    .is_some_and(|variable| variable.get("value").is_none())
-                {
+                if entry.get("variable").is_some_and(|variable| variable.get("value").is_none()) {
                     self.bare(&source.below("jmesPath"));
                 }
             }
@@ -170,8 +137,7 @@ impl Check<'_, '_> {
         }
         for name in expression.names() {
             if OF_LOOPS.contains(&name) && !self.in_loop {
-                self.findings
-                    .refuse(path, Reason::Context, format!("`{name}` exists only inside `foreach`"));
+                self.findings.refuse(path, Reason::Context, format!("`{name}` exists only inside `foreach`"));
             } else if !self.is_known(name) {
                 let message = match nearest(name, self.names.iter().copied().chain(BUILT_IN)) {
                     Some(near) => format!("variable `{name}` is not declared; did you mean `{near}`?"),
@@ -201,9 +167,7 @@ fn reads_admission(text: &str) -> bool {
         let before = text[..start].chars().next_back();
         let rest = &text[start + found.len()..];
         let whole = !before.is_some_and(|c| word(c) || c == '.') && !rest.starts_with(word);
-        let field = rest
-            .strip_prefix('.')
-            .map(|rest| rest.split(|c| !word(c)).next().unwrap_or_default());
+        let field = rest.strip_prefix('.').map(|rest| rest.split(|c| !word(c)).next().unwrap_or_default());
         whole && !matches!(field, Some("object" | "namespace"))
     })
 }
@@ -223,13 +187,7 @@ mod tests {
         ] {
             assert!(reads_admission(text), "{text}");
         }
-        for text in [
-            "request.object.metadata.name",
-            "request.namespace",
-            "my_request.x",
-            "a.request.x",
-            "requests",
-        ] {
+        for text in ["request.object.metadata.name", "request.namespace", "my_request.x", "a.request.x", "requests"] {
             assert!(!reads_admission(text), "{text}");
         }
     }

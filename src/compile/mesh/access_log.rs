@@ -27,18 +27,12 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     let backends = object.get("backends");
     object.warn_of_unknown(findings);
     if !backends.is_present() {
-        findings.refuse(
-            &backends.path,
-            Reason::Required,
-            "required; an empty list switches logging off",
-        );
+        findings.refuse(&backends.path, Reason::Required, "required; an empty list switches logging off");
         return;
     }
     for backend in backends.list(findings) {
         let backend = backend.object(findings);
-        let kind = backend
-            .get("type")
-            .schema_word(&["Tcp", "File", "OpenTelemetry"], findings);
+        let kind = backend.get("type").schema_word(&["Tcp", "File", "OpenTelemetry"], findings);
         let (tcp, file, telemetry) = (backend.get("tcp"), backend.get("file"), backend.get("openTelemetry"));
         backend.warn_of_unknown(findings);
         let (body, check): (_, fn(&Node<'_>, &mut Findings)) = match kind {
@@ -50,11 +44,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
         if body.is_present() {
             check(&body, findings);
         } else {
-            findings.refuse(
-                &body.path,
-                Reason::Required,
-                "required: the body that belongs to the type",
-            );
+            findings.refuse(&body.path, Reason::Required, "required: the body that belongs to the type");
         }
     }
 }
@@ -65,11 +55,7 @@ fn check_tcp(tcp: &Node<'_>, findings: &mut Findings) {
     object.warn_of_unknown(findings);
     check_format(&format, findings);
     if !is_url(&address.text(findings).unwrap_or_default()) {
-        findings.refuse(
-            &address.path,
-            Reason::Format,
-            "malformed: an address such as logs.example:5000",
-        );
+        findings.refuse(&address.path, Reason::Format, "malformed: an address such as logs.example:5000");
     }
 }
 
@@ -98,22 +84,12 @@ fn check_format(format: &Node<'_>, findings: &mut Findings) {
         None => return,
     };
     if !body.is_present() {
-        findings.refuse(
-            &body.path,
-            Reason::Required,
-            "required: the format that belongs to the type",
-        );
+        findings.refuse(&body.path, Reason::Required, "required: the format that belongs to the type");
     } else if !body.is_filled() {
-        findings.refuse(
-            &body.path,
-            Reason::Empty,
-            "may not be empty; leave `format` out for the standard one",
-        );
+        findings.refuse(&body.path, Reason::Empty, "may not be empty; leave `format` out for the standard one");
     }
     if kind == Some("Json") {
-        json.list(findings)
-            .iter()
-            .for_each(|entry| check_json_entry(entry, findings));
+        json.list(findings).iter().for_each(|entry| check_json_entry(entry, findings));
     }
 }
 
@@ -131,11 +107,7 @@ fn check_json_entry(entry: &Node<'_>, findings: &mut Findings) {
     let text = |field: &Node<'_>, findings: &mut Findings| field.text(findings).unwrap_or_default().into_owned();
     let member = format!("{{\"{}\": \"{}\"}}", text(&key, findings), text(&value, findings));
     if complete && serde_json::from_str::<serde::de::IgnoredAny>(&member).is_err() {
-        findings.refuse(
-            &entry.path,
-            Reason::Format,
-            "malformed: key and value must be the inside of JSON texts",
-        );
+        findings.refuse(&entry.path, Reason::Format, "malformed: key and value must be the inside of JSON texts");
     }
 }
 
@@ -176,16 +148,8 @@ mod tests {
     #[test]
     fn backends() {
         refuses("MeshAccessLog", "{}", &["spec ANYOF"]);
-        refuses(
-            "MeshAccessLog",
-            "{to: [{targetRef: {kind: Mesh}}]}",
-            &["spec.to[0].default.backends REQ"],
-        );
-        accepts(
-            "MeshAccessLog",
-            "{rules: [{matches: [{}], default: {backends: []}}]}",
-            &[],
-        );
+        refuses("MeshAccessLog", "{to: [{targetRef: {kind: Mesh}}]}", &["spec.to[0].default.backends REQ"]);
+        accepts("MeshAccessLog", "{rules: [{matches: [{}], default: {backends: []}}]}", &[]);
         check("{type: Tcp}", &[".tcp REQ"]);
         check("{type: File, tcp: {address: 'a:1'}}", &[".file REQ"]);
         check("{type: OpenTelemetry}", &[".openTelemetry REQ"]);
@@ -203,11 +167,7 @@ mod tests {
         check(&file("{type: Json, json: [{key: a, value: '%X%'}]}"), &[]);
         check(
             &file("{type: Json, json: [{key: a}, {value: b}, {key: '\"', value: b}]}"),
-            &[
-                ".file.format.json[0].value EMPTY",
-                ".file.format.json[1].key EMPTY",
-                ".file.format.json[2] FORMAT",
-            ],
+            &[".file.format.json[0].value EMPTY", ".file.format.json[1].key EMPTY", ".file.format.json[2] FORMAT"],
         );
     }
 
@@ -218,22 +178,11 @@ mod tests {
         check(&otel("{}"), &[".openTelemetry XOR"]);
         check(&otel(&format!("{{endpoint: x, {backend}}}")), &[".openTelemetry XOR"]);
         check(&otel("{endpoint: 'http://x'}"), &[".openTelemetry.endpoint FORMAT"]);
+        check(&otel("{backendRef: {kind: MeshService, labels: {a: b}}}"), &[".openTelemetry.backendRef.kind ENUM"]);
+        check(&otel("{backendRef: {kind: MeshOpenTelemetryBackend}}"), &[".openTelemetry.backendRef XOR"]);
         check(
-            &otel("{backendRef: {kind: MeshService, labels: {a: b}}}"),
-            &[".openTelemetry.backendRef.kind ENUM"],
-        );
-        check(
-            &otel("{backendRef: {kind: MeshOpenTelemetryBackend}}"),
-            &[".openTelemetry.backendRef XOR"],
-        );
-        check(
-            &otel(&format!(
-                "{{{backend}, attributes: [{{key: ''}}, {{key: Otel.x, value: y}}]}}"
-            )),
-            &[
-                ".openTelemetry.attributes[0].key REQ",
-                ".openTelemetry.attributes[1].key FORMAT",
-            ],
+            &otel(&format!("{{{backend}, attributes: [{{key: ''}}, {{key: Otel.x, value: y}}]}}")),
+            &[".openTelemetry.attributes[0].key REQ", ".openTelemetry.attributes[1].key FORMAT"],
         );
         accepts(
             "MeshAccessLog",

@@ -101,17 +101,9 @@ pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem
     if let Some(problem) = check_origin(request.object) {
         return refuse(problem);
     }
-    let Findings {
-        mut errors,
-        schema,
-        warnings,
-    } = compile::check(request.object).unwrap_or_default();
+    let Findings { mut errors, schema, warnings } = compile::check(request.object).unwrap_or_default();
     errors.extend(schema);
-    if errors.is_empty() {
-        Ok(warnings)
-    } else {
-        Err(Refusal::invalid(request.object, &errors))
-    }
+    if errors.is_empty() { Ok(warnings) } else { Err(Refusal::invalid(request.object, &errors)) }
 }
 
 fn check_mesh(object: &Value, kind: &Catalogued) -> Option<Problem> {
@@ -136,21 +128,13 @@ fn check_mesh(object: &Value, kind: &Catalogued) -> Option<Problem> {
 /// Newer kinds take the mesh from a label and are in `default` without it, older ones have a field of their own.
 fn mesh_of<'o>(object: &'o Value, kind: &Catalogued) -> &'o str {
     let field = object.get("mesh").and_then(Value::as_str).unwrap_or_default();
-    if kind.is_new {
-        label(object, MESH_LABEL).unwrap_or("default")
-    } else {
-        field
-    }
+    if kind.is_new { label(object, MESH_LABEL).unwrap_or("default") } else { field }
 }
 
 fn check_origin(object: &Value) -> Option<Problem> {
     let origin = label(object, ORIGIN_LABEL).filter(|origin| !matches!(*origin, "global" | "zone"))?;
     let path = FieldPath::root().field("labels").key(ORIGIN_LABEL);
-    Some(Problem::new(
-        &path,
-        Reason::Enum,
-        format!("unknown value `{origin}`; known: global, zone"),
-    ))
+    Some(Problem::new(&path, Reason::Enum, format!("unknown value `{origin}`; known: global, zone")))
 }
 
 fn label<'o>(object: &'o Value, name: &str) -> Option<&'o str> {
@@ -158,11 +142,7 @@ fn label<'o>(object: &'o Value, name: &str) -> Option<&'o str> {
 }
 
 fn name_of(object: &Value) -> &str {
-    object
-        .get("metadata")
-        .and_then(|metadata| metadata.get("name"))
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    object.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl ControlPlane {
@@ -176,21 +156,13 @@ impl ControlPlane {
 
 impl Refusal {
     fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            subject: None,
-            causes: Vec::new(),
-        }
+        Self { kind, message: message.into(), subject: None, causes: Vec::new() }
     }
 
     fn invalid(object: &Value, problems: &[Problem]) -> Self {
         let messages: Vec<_> = problems.iter().map(Problem::to_string).collect();
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let cause = |problem: &Problem| Cause {
-            field: problem.field.to_string(),
-            message: problem.message.clone(),
-        };
+        let cause = |problem: &Problem| Cause { field: problem.field.to_string(), message: problem.message.clone() };
         Self {
             subject: Some((name_of(object).to_owned(), kind.to_owned())),
             causes: problems.iter().map(cause).collect(),

@@ -16,17 +16,12 @@ pub(super) enum Strictness {
 
 /// Reads a list of matches; entries with findings are left out.
 pub(super) fn read_list(list: &Node<'_>, strictness: Strictness, findings: &mut Findings) -> Vec<CallerMatch> {
-    list.list(findings)
-        .iter()
-        .filter_map(|entry| read(entry, strictness, findings))
-        .collect()
+    list.list(findings).iter().filter_map(|entry| read(entry, strictness, findings)).collect()
 }
 
 /// Whether any entry of the list asks for a SPIFFE ID.
 pub(super) fn any_spiffe_id(list: &Node<'_>) -> bool {
-    list.list(&mut Findings::default())
-        .iter()
-        .any(|entry| entry.below("spiffeID").is_present())
+    list.list(&mut Findings::default()).iter().any(|entry| entry.below("spiffeID").is_present())
 }
 
 fn read(entry: &Node<'_>, strictness: Strictness, findings: &mut Findings) -> Option<CallerMatch> {
@@ -38,10 +33,7 @@ fn read(entry: &Node<'_>, strictness: Strictness, findings: &mut Findings) -> Op
         findings.refuse(&entry.path, Reason::AnyOf, "at least one of spiffeID, sni");
         return None;
     }
-    let spiffe_id = spiffe_id
-        .is_present()
-        .then(|| read_spiffe_id(&spiffe_id, strictness, findings))
-        .flatten();
+    let spiffe_id = spiffe_id.is_present().then(|| read_spiffe_id(&spiffe_id, strictness, findings)).flatten();
     let sni = sni.is_present().then(|| read_sni(&sni, findings)).flatten();
     (findings.errors.len() == before).then_some(CallerMatch { spiffe_id, sni })
 }

@@ -9,13 +9,7 @@ use crate::compile::scalars::UINT32;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::Reason;
 
-const LIMITS: &[&str] = &[
-    "maxConnections",
-    "maxConnectionPools",
-    "maxPendingRequests",
-    "maxRetries",
-    "maxRequests",
-];
+const LIMITS: &[&str] = &["maxConnections", "maxConnectionPools", "maxPendingRequests", "maxRetries", "maxRequests"];
 const CONSECUTIVE: &[&str] = &["totalFailures", "gatewayFailures", "localOriginFailures"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
@@ -33,11 +27,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     let (limits, outliers) = (object.get("connectionLimits"), object.get("outlierDetection"));
     object.warn_of_unknown(findings);
     if !limits.is_present() && !outliers.is_present() {
-        findings.refuse(
-            &conf.path,
-            Reason::AnyOf,
-            "at least one of connectionLimits, outlierDetection",
-        );
+        findings.refuse(&conf.path, Reason::AnyOf, "at least one of connectionLimits, outlierDetection");
         return;
     }
     let limits = limits.object(findings);
@@ -55,9 +45,7 @@ fn check_outlier_detection(field: &Node<'_>, findings: &mut Findings) {
     object.get("disabled").flag(findings);
     object.get("interval").positive_duration(findings);
     object.get("baseEjectionTime").positive_duration(findings);
-    object
-        .get("maxEjectionPercent")
-        .bounded_integer(UINT32, 0..=100, findings);
+    object.get("maxEjectionPercent").bounded_integer(UINT32, 0..=100, findings);
     object.get("splitExternalAndLocalErrors").flag(findings);
     object.get("healthyPanicThreshold").percentage(findings);
     let detectors = object.get("detectors");
@@ -74,15 +62,8 @@ fn check_detectors(field: &Node<'_>, findings: &mut Findings) {
     let consecutive: Vec<_> = CONSECUTIVE.iter().map(|name| object.get(name)).collect();
     let (success_rate, failure_percentage) = (object.get("successRate"), object.get("failurePercentage"));
     object.warn_of_unknown(findings);
-    if !consecutive
-        .iter()
-        .chain([&success_rate, &failure_percentage])
-        .any(Node::is_present)
-    {
-        let message = format!(
-            "at least one of {}, successRate, failurePercentage",
-            CONSECUTIVE.join(", ")
-        );
+    if !consecutive.iter().chain([&success_rate, &failure_percentage]).any(Node::is_present) {
+        let message = format!("at least one of {}, successRate, failurePercentage", CONSECUTIVE.join(", "));
         findings.refuse(&field.path, Reason::AnyOf, message);
         return;
     }
@@ -93,15 +74,11 @@ fn check_detectors(field: &Node<'_>, findings: &mut Findings) {
     }
     let success_rate = success_rate.object(findings);
     check_sample(&success_rate, findings);
-    success_rate
-        .get("standardDeviationFactor")
-        .decimal_above(&[Ordering::Greater], findings);
+    success_rate.get("standardDeviationFactor").decimal_above(&[Ordering::Greater], findings);
     success_rate.warn_of_unknown(findings);
     let failure_percentage = failure_percentage.object(findings);
     check_sample(&failure_percentage, findings);
-    failure_percentage
-        .get("threshold")
-        .bounded_integer(UINT32, 0..=100, findings);
+    failure_percentage.get("threshold").bounded_integer(UINT32, 0..=100, findings);
     failure_percentage.warn_of_unknown(findings);
 }
 
@@ -127,23 +104,14 @@ mod tests {
         check("{connectionLimits: {}}", &[]);
         check(
             "{connectionLimits: {maxConnections: 0, maxRequests: 1, maxRetries: -1}}",
-            &[
-                ".connectionLimits.maxConnections POS",
-                ".connectionLimits.maxRetries FORMAT",
-            ],
+            &[".connectionLimits.maxConnections POS", ".connectionLimits.maxRetries FORMAT"],
         );
     }
 
     #[test]
     fn outlier_detection() {
-        check(
-            "{outlierDetection: {disabled: true}}",
-            &[".outlierDetection.detectors REQ"],
-        );
-        check(
-            "{outlierDetection: {detectors: {}}}",
-            &[".outlierDetection.detectors ANYOF"],
-        );
+        check("{outlierDetection: {disabled: true}}", &[".outlierDetection.detectors REQ"]);
+        check("{outlierDetection: {detectors: {}}}", &[".outlierDetection.detectors ANYOF"]);
         check(
             "{outlierDetection: {interval: 0s, maxEjectionPercent: 101, healthyPanicThreshold: 100.1, detectors: {totalFailures: {}}}}",
             &[

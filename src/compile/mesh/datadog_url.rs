@@ -54,45 +54,25 @@ impl<'t> Url<'t> {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         if !rest.starts_with('/') {
             let is_opaque = !scheme.is_empty();
-            return is_opaque.then(|| Self {
-                scheme,
-                opaque: rest,
-                query,
-                ..Self::default()
-            });
+            return is_opaque.then(|| Self { scheme, opaque: rest, query, ..Self::default() });
         }
         let Some(after) = rest.strip_prefix("//").filter(|_| !scheme.is_empty()) else {
-            return Some(Self {
-                scheme,
-                path: rest,
-                query,
-                ..Self::default()
-            });
+            return Some(Self { scheme, path: rest, query, ..Self::default() });
         };
         let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
         let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
         let port = read_port(host)?;
-        has_sound_escapes(path).then_some(Self {
-            scheme,
-            user,
-            port,
-            path,
-            query,
-            ..Self::default()
-        })
+        has_sound_escapes(path).then_some(Self { scheme, user, port, path, query, ..Self::default() })
     }
 }
 
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
-    let end = text
-        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))).unwrap_or(text.len());
     if !text[end..].starts_with(':') {
         return Some(("", text));
     }
     // A colon with nothing, or no letter, before it.
-    text.starts_with(|c: char| c.is_ascii_alphabetic())
-        .then(|| (&text[..end], &text[end + 1..]))
+    text.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| (&text[..end], &text[end + 1..]))
 }
 
 /// The port of a host; `None` if the host is malformed.

@@ -74,11 +74,7 @@ fn check_bandwidth(bandwidth: &Node<'_>, findings: &mut Findings) {
     match Rate::read(&text) {
         _ if text.is_empty() => findings.refuse(&limit.path, Reason::Required, "required: a rate such as 50Mbps"),
         Rate::Malformed => {
-            findings.refuse(
-                &limit.path,
-                Reason::Format,
-                "malformed: a number and kbps, Mbps or Gbps, such as 50Mbps",
-            );
+            findings.refuse(&limit.path, Reason::Format, "malformed: a number and kbps, Mbps or Gbps, such as 50Mbps");
         }
         Rate::Odd => {
             let message = format!("`{text}` has no number or more than one unit, and will not limit anything");
@@ -106,9 +102,7 @@ impl Rate {
         };
         let rest_after_units = rest.trim_end_matches(['G', 'M', 'k']);
         let units = rest.len() - rest_after_units.len();
-        let number = rest_after_units
-            .strip_suffix(|c: char| c.is_ascii_whitespace())
-            .unwrap_or(rest_after_units);
+        let number = rest_after_units.strip_suffix(|c: char| c.is_ascii_whitespace()).unwrap_or(rest_after_units);
         if units == 0 || !number.bytes().all(|c| c.is_ascii_digit()) {
             Self::Malformed
         } else if units > 1 || number.is_empty() {
@@ -152,19 +146,10 @@ mod tests {
         check("{}", &[]);
         check("{delay: {}}", &[]);
         check("{abort: {}}", &["abort.httpStatus RANGE"]);
-        check(
-            "{abort: {httpStatus: 600, percentage: '100.1'}}",
-            &["abort.httpStatus RANGE", "abort.percentage RANGE"],
-        );
-        check(
-            "{delay: {value: -1s, percentage: x}}",
-            &["delay.value NEG", "delay.percentage FORMAT"],
-        );
+        check("{abort: {httpStatus: 600, percentage: '100.1'}}", &["abort.httpStatus RANGE", "abort.percentage RANGE"]);
+        check("{delay: {value: -1s, percentage: x}}", &["delay.value NEG", "delay.percentage FORMAT"]);
         check("{responseBandwidth: {}}", &["responseBandwidth.limit REQ"]);
-        check(
-            "{responseBandwidth: {limit: 1000}}",
-            &["responseBandwidth.limit FORMAT"],
-        );
+        check("{responseBandwidth: {limit: 1000}}", &["responseBandwidth.limit FORMAT"]);
         accepts(
             "MeshFaultInjection",
             "{rules: [{matches: [{}], default: {http: [{responseBandwidth: {limit: kbps}}]}}]}",
@@ -179,11 +164,7 @@ mod tests {
         accepts("MeshFaultInjection", &format!("{{to: {entry}}}"), &[]);
         refuses("MeshFaultInjection", &format!("{{from: {entry}}}"), &["spec.from CTX"]);
         let sidecars = "targetRef: {kind: Mesh, proxyTypes: [Sidecar]}";
-        refuses(
-            "MeshFaultInjection",
-            &format!("{{{sidecars}, to: {entry}}}"),
-            &["spec.to FORBID"],
-        );
+        refuses("MeshFaultInjection", &format!("{{{sidecars}, to: {entry}}}"), &["spec.to FORBID"]);
         refuses("MeshFaultInjection", &format!("{{{sidecars}, from: {entry}}}"), &[]);
         refuses(
             "MeshFaultInjection",

@@ -24,9 +24,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     object.get("healthyThreshold").positive_integer(INT32, findings);
     object.get("initialJitter").positive_duration(findings);
     object.get("intervalJitter").positive_duration(findings);
-    object
-        .get("intervalJitterPercent")
-        .bounded_integer(INT32, 0..=100, findings);
+    object.get("intervalJitterPercent").bounded_integer(INT32, 0..=100, findings);
     let panic = object.get("healthyPanicThreshold");
     if panic.is_present() {
         let message = "deprecated: it belongs to MeshCircuitBreaker, below outlierDetection";
@@ -103,11 +101,7 @@ mod tests {
         );
         check(
             "{http: {path: '', expectedStatuses: [99, 100, 599, 600]}}",
-            &[
-                ".http.path REQ",
-                ".http.expectedStatuses[0] RANGE",
-                ".http.expectedStatuses[3] RANGE",
-            ],
+            &[".http.path REQ", ".http.expectedStatuses[0] RANGE", ".http.expectedStatuses[3] RANGE"],
         );
     }
 
@@ -116,10 +110,7 @@ mod tests {
         accepts(
             "MeshHealthCheck",
             "{targetRef: {kind: MeshSubset}, to: [{targetRef: {kind: Mesh}, default: {tcp: {}, healthyPanicThreshold: 50}}]}",
-            &[
-                "spec.targetRef.kind REMOVED",
-                "spec.to[0].default.healthyPanicThreshold DEPRECATED",
-            ],
+            &["spec.targetRef.kind REMOVED", "spec.to[0].default.healthyPanicThreshold DEPRECATED"],
         );
     }
 }

@@ -30,15 +30,8 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
     policy.each_to(findings, |entry, findings| {
         let hostnames = read_hostnames(entry, below_gateway, findings);
         let rules = route_rule::read_list(entry, findings);
-        let rules = rules
-            .iter()
-            .map(|rule| read_rule(rule, below_gateway, findings))
-            .collect();
-        to.extend(entry.reference.target.clone().map(|target| HttpRouteTo {
-            target,
-            hostnames,
-            rules,
-        }));
+        let rules = rules.iter().map(|rule| read_rule(rule, below_gateway, findings)).collect();
+        to.extend(entry.reference.target.clone().map(|target| HttpRouteTo { target, hostnames, rules }));
     });
     let target = policy.finish(findings)?;
     (findings.errors.len() == before).then_some(HttpRoute { target, to })
@@ -47,17 +40,9 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
 fn read_hostnames(entry: &Entry<'_>, below_gateway: bool, findings: &mut Findings) -> Vec<String> {
     let field = entry.object.get("hostnames");
     if field.is_filled_list() && !below_gateway {
-        findings.refuse(
-            &field.path,
-            Reason::Forbidden,
-            "only permitted with a MeshGateway at the top level",
-        );
+        findings.refuse(&field.path, Reason::Forbidden, "only permitted with a MeshGateway at the top level");
     }
-    field
-        .list(findings)
-        .iter()
-        .filter_map(|name| Some(name.text(findings)?.into_owned()))
-        .collect()
+    field.list(findings).iter().filter_map(|name| Some(name.text(findings)?.into_owned())).collect()
 }
 
 fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings) -> Rule {
@@ -68,13 +53,8 @@ fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings)
     rule.finish(findings);
 
     let by_prefix = matches.iter().all(|one| matches!(one.path, Some(PathMatch::Prefix(_))));
-    let surroundings = Surroundings {
-        below_gateway,
-        by_prefix,
-    };
-    let filters = filters_field
-        .is_present()
-        .then(|| filters::read_list(&filters_field, surroundings, findings));
+    let surroundings = Surroundings { below_gateway, by_prefix };
+    let filters = filters_field.is_present().then(|| filters::read_list(&filters_field, surroundings, findings));
     if below_gateway && !backends_field.is_filled() && !filters::redirects(&filters_field) {
         let message =
             "may not be empty below a gateway, which has no destination of its own, unless a filter redirects";
@@ -84,15 +64,7 @@ fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings)
         let exempt = Some(BackendRef::UNRESOLVED);
         backend_ref::read_list(&backends_field, exempt, findings)
     });
-    Rule {
-        matches: if matches.is_empty() {
-            vec![Match::everything()]
-        } else {
-            matches
-        },
-        filters,
-        backends,
-    }
+    Rule { matches: if matches.is_empty() { vec![Match::everything()] } else { matches }, filters, backends }
 }
 
 #[cfg(test)]
@@ -103,11 +75,7 @@ mod tests {
 
     fn rules(spec: &str) -> Vec<Rule> {
         let (route, findings) = mesh::http_route(&document("MeshHTTPRoute", spec));
-        route
-            .unwrap_or_else(|| panic!("{spec}: {:?}", findings.errors))
-            .to
-            .remove(0)
-            .rules
+        route.unwrap_or_else(|| panic!("{spec}: {:?}", findings.errors)).to.remove(0).rules
     }
 
     fn with_rules(rules: &str) -> String {
@@ -117,11 +85,7 @@ mod tests {
     #[test]
     fn nothing_but_a_destination_is_needed() {
         accepts("MeshHTTPRoute", "{}", &[]);
-        accepts(
-            "MeshHTTPRoute",
-            "{to: [{targetRef: {kind: MeshService, labels: {a: b}}}]}",
-            &[],
-        );
+        accepts("MeshHTTPRoute", "{to: [{targetRef: {kind: MeshService, labels: {a: b}}}]}", &[]);
         accepts("MeshHTTPRoute", &with_rules("[{default: {backendRefs: []}}]"), &[]);
     }
 
@@ -130,11 +94,7 @@ mod tests {
         let gateway = |to: &str| {
             format!("{{targetRef: {{kind: MeshGateway, name: edge}}, to: [{{targetRef: {{kind: Mesh}}, {to}}}]}}")
         };
-        refuses(
-            "MeshHTTPRoute",
-            &gateway("rules: [{}]"),
-            &["spec.to[0].rules[0].default.backendRefs EMPTY"],
-        );
+        refuses("MeshHTTPRoute", &gateway("rules: [{}]"), &["spec.to[0].rules[0].default.backendRefs EMPTY"]);
         let redirect = "rules: [{default: {filters: [{type: RequestRedirect, requestRedirect: {port: 443}}]}}]";
         refuses("MeshHTTPRoute", &gateway(redirect), &[]);
         refuses("MeshHTTPRoute", &gateway("hostnames: [a.b], rules: []"), &[]);
@@ -147,17 +107,10 @@ mod tests {
 
     #[test]
     fn the_unresolved_backend_passes() {
-        let rule = |name: &str| {
-            with_rules(&format!(
-                "[{{default: {{backendRefs: [{{kind: MeshService, name: {name}}}]}}}}]"
-            ))
-        };
+        let rule =
+            |name: &str| with_rules(&format!("[{{default: {{backendRefs: [{{kind: MeshService, name: {name}}}]}}}}]"));
         refuses("MeshHTTPRoute", &rule("kuma.io/unresolved-backend"), &[]);
-        refuses(
-            "MeshHTTPRoute",
-            &rule("kuma.io/other"),
-            &["spec.to[0].rules[0].default.backendRefs[0].name FORMAT"],
-        );
+        refuses("MeshHTTPRoute", &rule("kuma.io/other"), &["spec.to[0].rules[0].default.backendRefs[0].name FORMAT"]);
     }
 
     #[test]
@@ -206,30 +159,14 @@ mod tests {
             "{to: [{targetRef: {kind: MeshService, name: a}, rules: [], default: {rules: []}}]}",
             &["spec.to[0] XOR"],
         );
-        refuses(
-            "MeshHTTPRoute",
-            &with_rules("[{filters: [], default: {filters: []}}]"),
-            &["spec.to[0].rules[0] XOR"],
-        );
-        refuses(
-            "MeshHTTPRoute",
-            &with_rules("[{filters: [], default: {backendRefs: []}}]"),
-            &[],
-        );
+        refuses("MeshHTTPRoute", &with_rules("[{filters: [], default: {filters: []}}]"), &["spec.to[0].rules[0] XOR"]);
+        refuses("MeshHTTPRoute", &with_rules("[{filters: [], default: {backendRefs: []}}]"), &[]);
     }
 
     #[test]
     fn a_rule_without_matches_matches_everything() {
-        for rule in [
-            "{}",
-            "{matches: []}",
-            "{matches: [{path: {type: PathPrefix, value: /}}]}",
-        ] {
-            assert_eq!(
-                rules(&with_rules(&format!("[{rule}]")))[0].matches,
-                [Match::everything()],
-                "{rule}"
-            );
+        for rule in ["{}", "{matches: []}", "{matches: [{path: {type: PathPrefix, value: /}}]}"] {
+            assert_eq!(rules(&with_rules(&format!("[{rule}]")))[0].matches, [Match::everything()], "{rule}");
         }
     }
 }

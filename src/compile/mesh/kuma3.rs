@@ -17,11 +17,7 @@ pub(super) fn warn_of_top(policy: PolicyKind, kind: TargetKind, reference: &Node
         TargetKind::MeshGateway => "Kuma 3 has no MeshGateway; use the Gateway API and kind Dataplane with labels",
         _ => "use kind Dataplane with labels instead",
     };
-    let message = format!(
-        "{} at the top level of {} is deprecated: {rewrite}",
-        kind.name(),
-        policy.name()
-    );
+    let message = format!("{} at the top level of {} is deprecated: {rewrite}", kind.name(), policy.name());
     findings.warn(&reference.path.field("kind"), Reason::Removed, message);
 }
 
@@ -63,9 +59,7 @@ fn warn_of_rules(entry: &Node<'_>, findings: &mut Findings) {
     for rules in [entry.below("rules"), entry.below("default").below("rules")] {
         for rule in elements(&rules) {
             for holder in [rule.below("default"), rule] {
-                elements(&holder.below("backendRefs"))
-                    .iter()
-                    .for_each(|backend| warn_of_reference(backend, findings));
+                elements(&holder.below("backendRefs")).iter().for_each(|backend| warn_of_reference(backend, findings));
                 for filter in elements(&holder.below("filters")) {
                     warn_of_reference(&filter.below("requestMirror").below("backendRef"), findings);
                     let rewrite = filter.below("urlRewrite").below("hostToBackendHostname");
@@ -138,10 +132,7 @@ mod tests {
         accepts(
             "MeshTimeout",
             &format!("{{{to}}}"),
-            &[
-                "spec.to[0].targetRef.name REMOVED",
-                "spec.to[0].targetRef.namespace REMOVED",
-            ],
+            &["spec.to[0].targetRef.name REMOVED", "spec.to[0].targetRef.namespace REMOVED"],
         );
         accepts(
             "MeshTimeout",
@@ -153,16 +144,10 @@ mod tests {
     #[test]
     fn a_reference_that_goes_as_a_whole_is_named_once() {
         let rules = "rules: [{default: {idleTimeout: 1s}}]";
-        for top in [
-            "{kind: MeshSubset, tags: {a: b}}",
-            "{kind: MeshServiceSubset, name: a}",
-            "{kind: MeshGateway, name: a}",
-        ] {
-            accepts(
-                "MeshTimeout",
-                &format!("{{targetRef: {top}, {rules}}}"),
-                &["spec.targetRef.kind REMOVED"],
-            );
+        for top in
+            ["{kind: MeshSubset, tags: {a: b}}", "{kind: MeshServiceSubset, name: a}", "{kind: MeshGateway, name: a}"]
+        {
+            accepts("MeshTimeout", &format!("{{targetRef: {top}, {rules}}}"), &["spec.targetRef.kind REMOVED"]);
         }
     }
 

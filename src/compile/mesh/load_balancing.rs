@@ -20,14 +20,7 @@ const HASHES: &[(&str, &str)] = &[
     ("QueryParameter", "queryParameter"),
     ("FilterState", "filterState"),
 ];
-const HASH_TYPES: &[&str] = &[
-    "Header",
-    "Cookie",
-    "Connection",
-    "SourceIP",
-    "QueryParameter",
-    "FilterState",
-];
+const HASH_TYPES: &[&str] = &["Header", "Cookie", "Connection", "SourceIP", "QueryParameter", "FilterState"];
 const BALANCERS: &[&str] = &["RoundRobin", "LeastRequest", "RingHash", "Random", "Maglev"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
@@ -41,11 +34,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     policy.each_to_narrowed(narrow, findings, |entry, findings| {
         if entry.kind() == Some(TargetKind::MeshExternalService) && top != Some(TargetKind::Mesh) {
             let kind = entry.object.path.field("targetRef").field("kind");
-            findings.refuse(
-                &kind,
-                Reason::Context,
-                "only valid when the top level is the whole Mesh",
-            );
+            findings.refuse(&kind, Reason::Context, "only valid when the top level is the whole Mesh");
         }
         check_conf(entry, findings);
     });
@@ -54,11 +43,8 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
 
 fn check_conf(entry: &Entry<'_>, findings: &mut Findings) {
     let conf = entry.conf.object(findings);
-    let (hashes, balancer, locality) = (
-        conf.get("hashPolicies"),
-        conf.get("loadBalancer"),
-        conf.get("localityAwareness"),
-    );
+    let (hashes, balancer, locality) =
+        (conf.get("hashPolicies"), conf.get("loadBalancer"), conf.get("localityAwareness"));
     conf.warn_of_unknown(findings);
     if let Some(route) = entry.kind().filter(|kind| kind.is_route()) {
         for field in [&balancer, &locality] {
@@ -98,11 +84,7 @@ fn check_hashes(list: &Node<'_>, findings: &mut Findings) {
             findings.refuse(&body.path, Reason::Required, format!("required with type {kind}"));
         }
         if *kind == "SourceIP" {
-            findings.warn(
-                &kind_field.path,
-                Reason::Deprecated,
-                "type SourceIP is deprecated: use Connection instead",
-            );
+            findings.warn(&kind_field.path, Reason::Deprecated, "type SourceIP is deprecated: use Connection instead");
         }
         if *kind == "Cookie" {
             let cookie = body.object(findings);
@@ -121,16 +103,8 @@ fn check_hashes(list: &Node<'_>, findings: &mut Findings) {
 fn refuse_http_hashes(list: &Node<'_>, findings: &mut Findings) {
     for hash in list.list(&mut Findings::default()) {
         let kind = hash.below("type");
-        if kind
-            .value()
-            .and_then(|kind| kind.as_str())
-            .is_some_and(|kind| !matches!(kind, "Connection" | "SourceIP"))
-        {
-            findings.refuse(
-                &kind.path,
-                Reason::Context,
-                "not valid for a MeshTCPRoute: only Connection is",
-            );
+        if kind.value().and_then(|kind| kind.as_str()).is_some_and(|kind| !matches!(kind, "Connection" | "SourceIP")) {
+            findings.refuse(&kind.path, Reason::Context, "not valid for a MeshTCPRoute: only Connection is");
         }
     }
 }
@@ -138,17 +112,11 @@ fn refuse_http_hashes(list: &Node<'_>, findings: &mut Findings) {
 fn check_balancer(field: &Node<'_>, conf: &FieldPath, has_hashes: bool, findings: &mut Findings) {
     let balancer = field.object(findings);
     balancer.get("type").schema_word(BALANCERS, findings);
-    let (least, ring, maglev) = (
-        balancer.get("leastRequest"),
-        balancer.get("ringHash"),
-        balancer.get("maglev"),
-    );
+    let (least, ring, maglev) = (balancer.get("leastRequest"), balancer.get("ringHash"), balancer.get("maglev"));
     balancer.warn_of_unknown(findings);
 
     let least = least.object(findings);
-    least
-        .get("activeRequestBias")
-        .decimal_above(&[Ordering::Greater, Ordering::Equal], findings);
+    least.get("activeRequestBias").decimal_above(&[Ordering::Greater, Ordering::Equal], findings);
     least.get("choiceCount").integer(UINT32, findings);
     least.warn_of_unknown(findings);
 
@@ -167,11 +135,7 @@ fn check_balancer(field: &Node<'_>, conf: &FieldPath, has_hashes: bool, findings
         if has_hashes {
             findings.refuse(&hashes.path, Reason::Xor, format!("exactly one place: keep {better}"));
         }
-        findings.warn(
-            &hashes.path,
-            Reason::Deprecated,
-            format!("deprecated: use {better} instead"),
-        );
+        findings.warn(&hashes.path, Reason::Deprecated, format!("deprecated: use {better} instead"));
         check_hashes(&hashes, findings);
     }
 }
@@ -219,11 +183,7 @@ fn check_affinity(list: &Node<'_>, findings: &mut Findings) {
         weighted.push(weight.is_present());
     }
     if weighted.contains(&true) && weighted.contains(&false) {
-        findings.refuse(
-            &list.path,
-            Reason::Context,
-            "only valid when all entries have a weight, or none",
-        );
+        findings.refuse(&list.path, Reason::Context, "only valid when all entries have a weight, or none");
     }
 }
 
@@ -296,10 +256,7 @@ mod tests {
             "{hashPolicies: [{type: Header}, {type: SourceIP}, {type: Connection, connection: {}}]}",
             &["hashPolicies[0].header REQ", "hashPolicies[1].connection REQ"],
         );
-        check(
-            "{hashPolicies: [{type: Cookie, cookie: {name: c, path: x}}]}",
-            &["hashPolicies[0].cookie.path FORMAT"],
-        );
+        check("{hashPolicies: [{type: Cookie, cookie: {name: c, path: x}}]}", &["hashPolicies[0].cookie.path FORMAT"]);
         check(
             "{hashPolicies: [], loadBalancer: {type: Random, ringHash: {hashPolicies: []}}}",
             &["loadBalancer.ringHash.hashPolicies XOR"],
@@ -336,10 +293,7 @@ mod tests {
                 "localityAwareness.localZone.affinityTags[0].weight POS",
             ],
         );
-        check(
-            &tags("{key: a, weight: 1}, {key: b}"),
-            &["localityAwareness.localZone.affinityTags CTX"],
-        );
+        check(&tags("{key: a, weight: 1}, {key: b}"), &["localityAwareness.localZone.affinityTags CTX"]);
     }
 
     #[test]
@@ -362,17 +316,9 @@ mod tests {
     fn thresholds() {
         for (share, class) in [("0", "POS"), ("101", "RANGE"), ("-1", "RANGE"), ("x", "FORMAT")] {
             let conf = format!("{{localityAwareness: {{crossZone: {{failoverThreshold: {{percentage: {share}}}}}}}}}");
-            check(
-                &conf,
-                &[&format!(
-                    "localityAwareness.crossZone.failoverThreshold.percentage {class}"
-                )],
-            );
+            check(&conf, &[&format!("localityAwareness.crossZone.failoverThreshold.percentage {class}")]);
         }
-        check(
-            "{localityAwareness: {crossZone: {failoverThreshold: {percentage: '99.9'}}}}",
-            &[],
-        );
+        check("{localityAwareness: {crossZone: {failoverThreshold: {percentage: '99.9'}}}}", &[]);
     }
 
     #[test]
@@ -387,36 +333,19 @@ mod tests {
         refuses(KIND, &spec("{kind: MeshService, name: a}", cross), &[]);
         refuses(
             KIND,
-            &spec(
-                "{kind: MeshHTTPRoute, name: a}",
-                "{loadBalancer: {type: Random}, localityAwareness: {}}",
-            ),
-            &[
-                "spec.to[0].default.loadBalancer CTX",
-                "spec.to[0].default.localityAwareness CTX",
-            ],
+            &spec("{kind: MeshHTTPRoute, name: a}", "{loadBalancer: {type: Random}, localityAwareness: {}}"),
+            &["spec.to[0].default.loadBalancer CTX", "spec.to[0].default.localityAwareness CTX"],
         );
         refuses(
             KIND,
-            &spec(
-                "{kind: MeshTCPRoute, name: a}",
-                "{hashPolicies: [{type: Header, header: {name: a}}]}",
-            ),
+            &spec("{kind: MeshTCPRoute, name: a}", "{hashPolicies: [{type: Header, header: {name: a}}]}"),
             &["spec.to[0].default.hashPolicies[0].type CTX"],
         );
-        refuses(
-            KIND,
-            &spec("{kind: MeshExternalService, name: a}", "{}"),
-            &["spec.to[0].targetRef.kind KIND"],
-        );
+        refuses(KIND, &spec("{kind: MeshExternalService, name: a}", "{}"), &["spec.to[0].targetRef.kind KIND"]);
         let gateway = "targetRef: {kind: MeshGateway, name: edge}";
         let to =
             |conf: &str| format!("{{{gateway}, to: [{{targetRef: {{kind: MeshService, name: a}}, default: {conf}}}]}}");
-        refuses(
-            KIND,
-            &to("{loadBalancer: {type: Random}}"),
-            &["spec.to[0].targetRef.kind KIND"],
-        );
+        refuses(KIND, &to("{loadBalancer: {type: Random}}"), &["spec.to[0].targetRef.kind KIND"]);
         refuses(KIND, &to("{localityAwareness: {disabled: true}}"), &[]);
         refuses(
             KIND,

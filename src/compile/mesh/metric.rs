@@ -48,9 +48,7 @@ fn check_sidecar(sidecar: &Node<'_>, findings: &mut Findings) {
     for list in ["include", "exclude"] {
         for selector in profiles.get(list).list(findings) {
             let selector = selector.object(findings);
-            let kind = selector
-                .get("type")
-                .word(&["Regex", "Prefix", "Exact", "Contains"], findings);
+            let kind = selector.get("type").word(&["Regex", "Prefix", "Exact", "Contains"], findings);
             let pattern = selector.get("match");
             selector.warn_of_unknown(findings);
             let text = pattern.text(findings).unwrap_or_default();
@@ -75,11 +73,7 @@ fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
         None => return,
     };
     if !body.is_present() {
-        findings.refuse(
-            &body.path,
-            Reason::Required,
-            "required: the body that belongs to the type",
-        );
+        findings.refuse(&body.path, Reason::Required, "required: the body that belongs to the type");
         return;
     }
     let body = body.object(findings);
@@ -113,10 +107,7 @@ mod tests {
             "{applications: [{port: 1}, {port: 0}, {}]}",
             &["applications[1].port RANGE", "applications[2].port RANGE"],
         );
-        check(
-            "{backends: [{type: Prometheus, prometheus: {port: 65536}}]}",
-            &["backends[0].prometheus.port RANGE"],
-        );
+        check("{backends: [{type: Prometheus, prometheus: {port: 65536}}]}", &["backends[0].prometheus.port RANGE"]);
         check("{backends: [{type: Prometheus, prometheus: {}}]}", &[]);
     }
 
@@ -124,11 +115,7 @@ mod tests {
     fn backends() {
         check(
             "{backends: [{type: Prometheus}, {type: OpenTelemetry}, {type: Influx}]}",
-            &[
-                "backends[0].prometheus REQ",
-                "backends[1].openTelemetry REQ",
-                "backends[2].type ENUM",
-            ],
+            &["backends[0].prometheus REQ", "backends[1].openTelemetry REQ", "backends[2].type ENUM"],
         );
         check(
             "{backends: [{type: OpenTelemetry, openTelemetry: {endpoint: collector}}]}",

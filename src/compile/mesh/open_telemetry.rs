@@ -25,11 +25,7 @@ pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings
             let message = "malformed: a host and a port such as otel-collector:4317, without scheme and path";
             findings.refuse(&endpoint.path, Reason::Format, message);
         } else if form == Endpoint::HostAndPort && !is_host_and_port(&address) {
-            findings.refuse(
-                &endpoint.path,
-                Reason::Format,
-                "malformed: a host and a port such as otel-collector:4317",
-            );
+            findings.refuse(&endpoint.path, Reason::Format, "malformed: a host and a port such as otel-collector:4317");
         }
         let message = "deprecated: describe the collector in a MeshOpenTelemetryBackend and name it in backendRef";
         findings.warn(&endpoint.path, Reason::Deprecated, message);

@@ -42,11 +42,8 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
     let (kind, value) = (object.get("type"), object.get("value"));
     let (port_field, protocol_field) = (object.get("port"), object.get("protocol"));
     object.warn_of_unknown(findings);
-    let protocol = if protocol_field.is_present() {
-        protocol_field.text(findings).unwrap_or_default()
-    } else {
-        "tcp".into()
-    };
+    let protocol =
+        if protocol_field.is_present() { protocol_field.text(findings).unwrap_or_default() } else { "tcp".into() };
     let port = port_field.bounded_integer(UINT32, 1..=65535, findings);
     let is_http = HTTP.contains(&protocol.as_ref());
 
@@ -69,10 +66,7 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
         protocol_field.word(PROTOCOLS, findings);
     }
     let text = value.text(findings).unwrap_or_default();
-    if !seen
-        .values
-        .insert((port.unwrap_or_default(), protocol.to_string(), text.to_string()))
-    {
+    if !seen.values.insert((port.unwrap_or_default(), protocol.to_string(), text.to_string())) {
         let message = format!("duplicate of an earlier match for `{text}` with the same port and protocol");
         findings.refuse(&value.path, Reason::Duplicate, message);
     }
@@ -90,11 +84,7 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
         }
         Some("IP") if !is_ip(&text) => findings.refuse(&value.path, Reason::Format, "malformed: an IP address"),
         Some("CIDR") if !is_cidr(&text) => {
-            findings.refuse(
-                &value.path,
-                Reason::Format,
-                "malformed: an address range such as 10.0.0.0/8",
-            );
+            findings.refuse(&value.path, Reason::Format, "malformed: an address range such as 10.0.0.0/8");
         }
         _ => {}
     }
@@ -125,14 +115,8 @@ mod tests {
     #[test]
     fn values_fit_their_type() {
         accepts("MeshPassthrough", "{}", &[]);
-        check(
-            "{type: IP, value: 10.0.0.1}, {type: IP, value: a.b}",
-            &["[1].value FORMAT"],
-        );
-        check(
-            "{type: CIDR, value: 10.0.0.0/8}, {type: CIDR, value: 10.0.0.0}",
-            &["[1].value FORMAT"],
-        );
+        check("{type: IP, value: 10.0.0.1}, {type: IP, value: a.b}", &["[1].value FORMAT"]);
+        check("{type: CIDR, value: 10.0.0.0/8}, {type: CIDR, value: 10.0.0.0}", &["[1].value FORMAT"]);
         check("{type: Name, value: x}", &["[0].type ENUM"]);
         check("{type: IP, value: 10.0.0.1, protocol: udp}", &["[0].protocol ENUM"]);
         check("{type: IP, value: 10.0.0.1, port: 65536}", &["[0].port RANGE"]);
@@ -141,10 +125,7 @@ mod tests {
     #[test]
     fn domains_need_a_protocol_that_names_them() {
         check("{type: Domain, value: a.b}", &["[0].protocol CTX"]);
-        check(
-            "{type: Domain, value: a.b, protocol: mysql, port: 3306}",
-            &["[0].protocol CTX"],
-        );
+        check("{type: Domain, value: a.b, protocol: mysql, port: 3306}", &["[0].protocol CTX"]);
         check("{type: IP, value: 10.0.0.1, protocol: mysql}", &["[0].port REQ"]);
         check("{type: Domain, value: '*.a.b', protocol: http}", &["[0].port CTX"]);
         check("{type: Domain, value: '*.a.b', protocol: tls}", &[]);
@@ -177,13 +158,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_twice() {
-        check(
-            "{type: IP, value: 10.0.0.1}, {type: CIDR, value: 10.0.0.1}",
-            &["[1].value DUP", "[1].value FORMAT"],
-        );
-        check(
-            "{type: IP, value: 10.0.0.1, port: 1}, {type: IP, value: 10.0.0.1, port: 2}",
-            &[],
-        );
+        check("{type: IP, value: 10.0.0.1}, {type: CIDR, value: 10.0.0.1}", &["[1].value DUP", "[1].value FORMAT"]);
+        check("{type: IP, value: 10.0.0.1, port: 1}, {type: IP, value: 10.0.0.1, port: 2}", &[]);
     }
 }

@@ -47,31 +47,13 @@ impl<'v> Policy<'v> {
         let spec = resource.content.object(findings);
         let inbound = spec.peek("from").is_filled_list() || spec.peek("rules").is_filled_list();
         let field = spec.get("targetRef");
-        let Reference {
-            kind: top,
-            proxies,
-            target,
-        } = if field.is_present() {
+        let Reference { kind: top, proxies, target } = if field.is_present() {
             target_ref::read(&field, &places.top(resource.role, inbound), findings)
         } else {
-            Reference {
-                kind: Some(TargetKind::Mesh),
-                target: Some(TargetRef::WHOLE_MESH),
-                ..Reference::default()
-            }
+            Reference { kind: Some(TargetKind::Mesh), target: Some(TargetRef::WHOLE_MESH), ..Reference::default() }
         };
-        let top = Top {
-            field,
-            kind: top,
-            proxies,
-            target,
-        };
-        Self {
-            kind,
-            spec,
-            top,
-            places,
-        }
+        let top = Top { field, kind: top, proxies, target };
+        Self { kind, spec, top, places }
     }
 
     /// The last warnings: of the top level, of unknown fields, and of what Kuma 3 refuses.
@@ -116,11 +98,7 @@ impl<'v> Policy<'v> {
         for node in self.spec.get("rules").list(findings) {
             let object = node.object(findings);
             let conf = object.get("default");
-            let entry = Entry {
-                object,
-                reference: Reference::default(),
-                conf,
-            };
+            let entry = Entry { object, reference: Reference::default(), conf };
             read(&entry, findings);
             entry.object.warn_of_unknown(findings);
         }
@@ -140,11 +118,7 @@ impl<'v> Policy<'v> {
             let reference = object.get("targetRef");
             let reference = target_ref::read(&reference, narrowed.as_ref().unwrap_or(place), findings);
             let conf = object.get("default");
-            let entry = Entry {
-                object,
-                reference,
-                conf,
-            };
+            let entry = Entry { object, reference, conf };
             read(&entry, findings);
             entry.object.warn_of_unknown(findings);
         }
@@ -165,11 +139,7 @@ impl<'v> Policy<'v> {
     /// Refuses a policy that has none of the lists.
     pub(super) fn needs_any(&self, lists: &[&'static str], findings: &mut Findings) {
         if !lists.iter().any(|list| self.has(list)) {
-            findings.refuse(
-                &self.spec.path,
-                Reason::AnyOf,
-                format!("at least one of {}", quote(lists)),
-            );
+            findings.refuse(&self.spec.path, Reason::AnyOf, format!("at least one of {}", quote(lists)));
         }
     }
 }

@@ -37,16 +37,9 @@ mod tests {
     #[test]
     fn a_list_is_needed() {
         refuses("MeshProxyPatch", "{}", &["spec.default.appendModifications EMPTY"]);
-        refuses(
-            "MeshProxyPatch",
-            "{default: {appendModifications: []}}",
-            &["spec.default.appendModifications EMPTY"],
-        );
+        refuses("MeshProxyPatch", "{default: {appendModifications: []}}", &["spec.default.appendModifications EMPTY"]);
         check("{}", &[" XOR"]);
-        check(
-            "{cluster: {operation: Remove}, listener: {operation: Remove}}",
-            &[" XOR"],
-        );
+        check("{cluster: {operation: Remove}, listener: {operation: Remove}}", &[" XOR"]);
     }
 
     #[test]
@@ -59,26 +52,14 @@ mod tests {
 
     #[test]
     fn matches_fit_the_operation() {
-        check(
-            "{cluster: {operation: Add, match: {}, value: 'name: x'}}",
-            &[".cluster.match FORBID"],
-        );
+        check("{cluster: {operation: Add, match: {}, value: 'name: x'}}", &[".cluster.match FORBID"]);
         check(
             "{virtualHost: {operation: Add, match: {name: a}, value: '{name: x, domains: [x]}'}}",
             &[".virtualHost.match.name FORBID"],
         );
-        check(
-            "{virtualHost: {operation: Add, match: {}, value: '{name: x, domains: [x]}'}}",
-            &[],
-        );
-        check(
-            "{networkFilter: {operation: Patch, value: '{}'}}",
-            &[".networkFilter.match.name REQ"],
-        );
-        check(
-            "{networkFilter: {operation: AddBefore, match: {name: ''}, value: 'name: x'}}",
-            &[],
-        );
+        check("{virtualHost: {operation: Add, match: {}, value: '{name: x, domains: [x]}'}}", &[]);
+        check("{networkFilter: {operation: Patch, value: '{}'}}", &[".networkFilter.match.name REQ"]);
+        check("{networkFilter: {operation: AddBefore, match: {name: ''}, value: 'name: x'}}", &[]);
         check(
             "{httpFilter: {operation: AddLast, match: {name: a}, value: 'name: x'}}",
             &[".httpFilter.match.name FORBID"],
@@ -89,20 +70,11 @@ mod tests {
     fn values() {
         check("{cluster: {operation: Add}}", &[".cluster.value REQ"]);
         check("{cluster: {operation: Add, value: '{'}}", &[".cluster.value ENVOY"]);
-        check(
-            "{cluster: {operation: Remove, value: 'name: x'}}",
-            &[".cluster.value FORBID"],
-        );
-        check(
-            "{cluster: {operation: Remove, jsonPatches: []}}",
-            &[".cluster.jsonPatches FORBID"],
-        );
+        check("{cluster: {operation: Remove, value: 'name: x'}}", &[".cluster.value FORBID"]);
+        check("{cluster: {operation: Remove, jsonPatches: []}}", &[".cluster.jsonPatches FORBID"]);
         check("{cluster: {operation: Patch}}", &[".cluster XOR"]);
         check("{cluster: {operation: Patch, value: '', jsonPatches: []}}", &[]);
-        check(
-            "{cluster: {operation: Patch, value: 'name: x', jsonPatches: [{op: test}]}}",
-            &[".cluster XOR"],
-        );
+        check("{cluster: {operation: Patch, value: 'name: x', jsonPatches: [{op: test}]}}", &[".cluster XOR"]);
         check(
             "{cluster: {operation: Patch, jsonPatches: [{op: test, path: /a}, {op: add, path: /a, value: null}]}}",
             &[".cluster.jsonPatches[0].op ENUM"],
@@ -115,13 +87,7 @@ mod tests {
             "{default: {appendModifications: [{httpFilter: {operation: Remove, match: {name: '', origin: inbound}}}]}}";
         let (patch, _) = mesh::proxy_patch(&document("MeshProxyPatch", spec));
         let patch = patch.expect("nothing is wrong");
-        let [
-            Modification::Filter {
-                criteria,
-                change: FilterChange::Remove,
-                ..
-            },
-        ] = patch.modifications.as_slice()
+        let [Modification::Filter { criteria, change: FilterChange::Remove, .. }] = patch.modifications.as_slice()
         else {
             panic!("one removal")
         };

@@ -20,32 +20,20 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     let [rules, from, to] = ["rules", "from", "to"].map(|list| policy.spec.get(list).path);
     let advice = "say `proxyTypes: [Sidecar]`, or select by Dataplane";
     if policy.has("rules") && gateways {
-        findings.refuse(
-            &rules,
-            Reason::Forbidden,
-            format!("not permitted when gateways are selected: {advice}"),
-        );
+        findings.refuse(&rules, Reason::Forbidden, format!("not permitted when gateways are selected: {advice}"));
     } else {
         policy.each_rule(findings, |entry, findings| {
             let matches = entry.object.get("matches");
             caller::read_list(&matches, Strictness::Strict, findings);
             let tcp = entry.conf.below("local").below("tcp");
             if tcp.is_present() && caller::any_spiffe_id(&matches) {
-                findings.refuse(
-                    &tcp.path,
-                    Reason::Context,
-                    "not valid in a rule that matches a SPIFFE ID",
-                );
+                findings.refuse(&tcp.path, Reason::Context, "not valid in a rule that matches a SPIFFE ID");
             }
             check_conf(&entry.conf, findings);
         });
     }
     if policy.has("from") && gateways {
-        findings.refuse(
-            &from,
-            Reason::Context,
-            format!("only valid when no gateway is selected: {advice}"),
-        );
+        findings.refuse(&from, Reason::Context, format!("only valid when no gateway is selected: {advice}"));
     } else {
         policy.each_from(findings, |entry, findings| check_conf(&entry.conf, findings));
     }
@@ -89,18 +77,10 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
 
 fn check_http(http: &Node<'_>, findings: &mut Findings) {
     let object = http.object(findings);
-    let (disabled, rate, answer) = (
-        object.get("disabled"),
-        object.get("requestRate"),
-        object.get("onRateLimit"),
-    );
+    let (disabled, rate, answer) = (object.get("disabled"), object.get("requestRate"), object.get("onRateLimit"));
     object.warn_of_unknown(findings);
     if ![&disabled, &rate, &answer].into_iter().any(Node::is_present) {
-        findings.refuse(
-            &http.path,
-            Reason::AnyOf,
-            "at least one of disabled, requestRate, onRateLimit",
-        );
+        findings.refuse(&http.path, Reason::AnyOf, "at least one of disabled, requestRate, onRateLimit");
     }
     disabled.flag(findings);
     check_rate(&rate, findings);
@@ -129,17 +109,11 @@ fn check_rate(rate: &Node<'_>, findings: &mut Findings) {
         findings.refuse(&num.path, Reason::NotPositive, "a number above 0 is needed");
     }
     let too_short = match interval.is_present() {
-        true => interval
-            .duration(findings)
-            .is_some_and(|interval| interval <= TOO_SHORT),
+        true => interval.duration(findings).is_some_and(|interval| interval <= TOO_SHORT),
         false => true,
     };
     if too_short {
-        findings.refuse(
-            &interval.path,
-            Reason::NotPositive,
-            format!("an interval above {TOO_SHORT} is needed"),
-        );
+        findings.refuse(&interval.path, Reason::NotPositive, format!("an interval above {TOO_SHORT} is needed"));
     }
 }
 
@@ -158,10 +132,7 @@ mod tests {
         accepts("MeshRateLimit", "{}", &[]);
         check("{}", &[".local REQ"]);
         check("{local: {}}", &[".local ANYOF"]);
-        check(
-            "{local: {http: {}, tcp: {}}}",
-            &[".local.http ANYOF", ".local.tcp ANYOF"],
-        );
+        check("{local: {http: {}, tcp: {}}}", &[".local.http ANYOF", ".local.tcp ANYOF"]);
         check("{local: {http: {disabled: true}}}", &[]);
     }
 
@@ -177,10 +148,7 @@ mod tests {
             ],
         );
         check("{local: {tcp: {connectionRate: {num: 1, interval: 51ms}}}}", &[]);
-        check(
-            "{local: {http: {onRateLimit: {status: 0}}}}",
-            &[".local.http.onRateLimit.status POS"],
-        );
+        check("{local: {http: {onRateLimit: {status: 0}}}}", &[".local.http.onRateLimit.status POS"]);
         accepts(
             "MeshRateLimit",
             "{to: [{targetRef: {kind: Mesh}, default: {local: {http: {onRateLimit: {status: 201}}}}}]}",
@@ -191,10 +159,7 @@ mod tests {
     #[test]
     fn gateways_take_to_and_sidecars_take_the_rest() {
         let conf = "default: {local: {http: {disabled: true}}}";
-        let (entry, rule) = (
-            format!("[{{targetRef: {{kind: Mesh}}, {conf}}}]"),
-            format!("[{{{conf}}}]"),
-        );
+        let (entry, rule) = (format!("[{{targetRef: {{kind: Mesh}}, {conf}}}]"), format!("[{{{conf}}}]"));
         refuses("MeshRateLimit", &format!("{{rules: {rule}}}"), &["spec.rules FORBID"]);
         refuses("MeshRateLimit", &format!("{{from: {entry}}}"), &["spec.from CTX"]);
         refuses("MeshRateLimit", &format!("{{to: {entry}}}"), &[]);
@@ -202,17 +167,9 @@ mod tests {
         let wrong_name = ["spec.targetRef.name CTX"];
         refuses("MeshRateLimit", &format!("{{{unsound}, rules: {rule}}}"), &wrong_name);
         let sidecars = "targetRef: {kind: MeshSubset, proxyTypes: [Sidecar]}";
-        refuses(
-            "MeshRateLimit",
-            &format!("{{{sidecars}, to: {entry}}}"),
-            &["spec.to FORBID"],
-        );
+        refuses("MeshRateLimit", &format!("{{{sidecars}, to: {entry}}}"), &["spec.to FORBID"]);
         refuses("MeshRateLimit", &format!("{{{sidecars}, rules: {rule}}}"), &[]);
-        refuses(
-            "MeshRateLimit",
-            &format!("{{{sidecars}, rules: {rule}, from: {entry}}}"),
-            &["spec XOR"],
-        );
+        refuses("MeshRateLimit", &format!("{{{sidecars}, rules: {rule}, from: {entry}}}"), &["spec XOR"]);
     }
 
     #[test]

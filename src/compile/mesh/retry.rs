@@ -29,19 +29,11 @@ const HTTP_CONDITIONS: &[&str] = &[
     "HttpMethodTrace",
 ];
 
-const GRPC_CONDITIONS: &[&str] = &[
-    "Canceled",
-    "DeadlineExceeded",
-    "Internal",
-    "ResourceExhausted",
-    "Unavailable",
-];
+const GRPC_CONDITIONS: &[&str] = &["Canceled", "DeadlineExceeded", "Internal", "ResourceExhausted", "Unavailable"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
     let policy = Policy::read(PolicyKind::Retry, resource, findings);
-    policy.each_to(findings, |entry, findings| {
-        check_conf(&entry.conf, entry.kind(), findings)
-    });
+    policy.each_to(findings, |entry, findings| check_conf(&entry.conf, entry.kind(), findings));
     policy.finish(findings);
 }
 
@@ -58,11 +50,7 @@ fn check_conf(conf: &Node<'_>, kind: Option<TargetKind>, findings: &mut Findings
         _ => &[],
     };
     for section in foreign.iter().filter(|section| section.is_present()) {
-        findings.refuse(
-            &section.path,
-            Reason::Context,
-            "not valid for a route of another protocol",
-        );
+        findings.refuse(&section.path, Reason::Context, "not valid for a route of another protocol");
     }
     if tcp.is_present() {
         check_tcp(&tcp, findings);
@@ -89,10 +77,7 @@ fn check_tcp(tcp: &Node<'_>, findings: &mut Findings) {
 fn check_http(http: &Node<'_>, findings: &mut Findings) {
     let object = http.object(findings);
     let common = Common::read(&object, findings);
-    let headers = [
-        object.get("retriableRequestHeaders"),
-        object.get("retriableResponseHeaders"),
-    ];
+    let headers = [object.get("retriableRequestHeaders"), object.get("retriableResponseHeaders")];
     let (hosts, attempts) = (object.get("hostSelection"), object.get("hostSelectionMaxAttempts"));
     object.warn_of_unknown(findings);
     if !common.any && !headers.iter().any(Node::is_present) && !hosts.is_present() {
@@ -103,10 +88,8 @@ fn check_http(http: &Node<'_>, findings: &mut Findings) {
     for condition in common.retry_on.list(findings) {
         let given = condition.text(findings).unwrap_or_default();
         if !HTTP_CONDITIONS.contains(&given.as_ref()) && !is_http_status(&given) {
-            let message = format!(
-                "unknown value `{given}`; known: {}, or a status code such as 503",
-                HTTP_CONDITIONS.join(", ")
-            );
+            let message =
+                format!("unknown value `{given}`; known: {}, or a status code such as 503", HTTP_CONDITIONS.join(", "));
             findings.refuse(&condition.path, Reason::Enum, message);
         }
     }
@@ -119,11 +102,7 @@ fn check_grpc(grpc: &Node<'_>, findings: &mut Findings) {
     let common = Common::read(&object, findings);
     object.warn_of_unknown(findings);
     if !common.any {
-        findings.refuse(
-            &grpc.path,
-            Reason::Empty,
-            "may not be empty: say how often, how fast or on what to retry",
-        );
+        findings.refuse(&grpc.path, Reason::Empty, "may not be empty: say how often, how fast or on what to retry");
     }
     common.check(findings);
     for condition in common.retry_on.list(findings) {
@@ -144,17 +123,10 @@ impl<'v> Common<'v> {
         let (retries, per_try) = (object.get("numRetries"), object.get("perTryTimeout"));
         let (back_off, rate_limited) = (object.get("backOff"), object.get("rateLimitedBackOff"));
         let retry_on = object.get("retryOn");
-        let any = [&retries, &per_try, &back_off, &rate_limited, &retry_on]
-            .into_iter()
-            .any(Node::is_present);
+        let any = [&retries, &per_try, &back_off, &rate_limited, &retry_on].into_iter().any(Node::is_present);
         retries.integer(UINT32, findings);
         per_try.duration(findings);
-        Self {
-            any,
-            back_off,
-            rate_limited,
-            retry_on,
-        }
+        Self { any, back_off, rate_limited, retry_on }
     }
 
     fn check(&self, findings: &mut Findings) {
@@ -181,11 +153,7 @@ fn check_rate_limited(field: &Node<'_>, findings: &mut Findings) {
     object.warn_of_unknown(findings);
     max.positive_duration(findings);
     if !headers.is_present() {
-        findings.refuse(
-            &headers.path,
-            Reason::Required,
-            "required: the response headers that say when to come back",
-        );
+        findings.refuse(&headers.path, Reason::Required, "required: the response headers that say when to come back");
     }
     for header in headers.list(findings) {
         let header = header.object(findings);
@@ -211,11 +179,7 @@ fn check_host_selection(list: &Node<'_>, findings: &mut Findings) {
             }
             Some("OmitPreviousPriorities") => {
                 if by_priority {
-                    findings.refuse(
-                        &predicate.path,
-                        Reason::Duplicate,
-                        "OmitPreviousPriorities may stand only once",
-                    );
+                    findings.refuse(&predicate.path, Reason::Duplicate, "OmitPreviousPriorities may stand only once");
                 }
                 by_priority = true;
                 frequency.positive_integer(INT32, findings);
@@ -253,30 +217,17 @@ mod tests {
         check("{http: {retryOn: [5xx, GatewayError, HttpMethodGet, 503, '103']}}", &[]);
         check(
             "{http: {retryOn: [5XX, 499, get]}}",
-            &[
-                ".http.retryOn[0] ENUM",
-                ".http.retryOn[1] ENUM",
-                ".http.retryOn[2] ENUM",
-            ],
+            &[".http.retryOn[0] ENUM", ".http.retryOn[1] ENUM", ".http.retryOn[2] ENUM"],
         );
-        check(
-            "{grpc: {retryOn: [Canceled, Unavailable, 500]}}",
-            &[".grpc.retryOn[2] ENUM"],
-        );
+        check("{grpc: {retryOn: [Canceled, Unavailable, 500]}}", &[".grpc.retryOn[2] ENUM"]);
     }
 
     #[test]
     fn rate_limited_back_off() {
-        check(
-            "{http: {rateLimitedBackOff: {}}}",
-            &[".http.rateLimitedBackOff.resetHeaders REQ"],
-        );
+        check("{http: {rateLimitedBackOff: {}}}", &[".http.rateLimitedBackOff.resetHeaders REQ"]);
         check(
             "{grpc: {rateLimitedBackOff: {maxInterval: 0s, resetHeaders: [{name: '', format: Seconds}]}}}",
-            &[
-                ".grpc.rateLimitedBackOff.maxInterval POS",
-                ".grpc.rateLimitedBackOff.resetHeaders[0].name REQ",
-            ],
+            &[".grpc.rateLimitedBackOff.maxInterval POS", ".grpc.rateLimitedBackOff.resetHeaders[0].name REQ"],
         );
         check("{http: {perTryTimeout: -1s, backOff: {baseInterval: -1s}}}", &[]);
     }
@@ -300,16 +251,8 @@ mod tests {
         let spec =
             |kind: &str, conf: &str| format!("{{to: [{{targetRef: {{kind: {kind}, name: r}}, default: {conf}}}]}}");
         let (tcp, http) = ("{tcp: {maxConnectAttempt: 1}}", "{http: {numRetries: 1}}");
-        refuses(
-            "MeshRetry",
-            &spec("MeshHTTPRoute", tcp),
-            &["spec.to[0].default.tcp CTX"],
-        );
-        refuses(
-            "MeshRetry",
-            &spec("MeshTCPRoute", http),
-            &["spec.to[0].default.http CTX"],
-        );
+        refuses("MeshRetry", &spec("MeshHTTPRoute", tcp), &["spec.to[0].default.tcp CTX"]);
+        refuses("MeshRetry", &spec("MeshTCPRoute", http), &["spec.to[0].default.http CTX"]);
         refuses("MeshRetry", &spec("MeshHTTPRoute", http), &[]);
         refuses("MeshRetry", &spec("MeshTCPRoute", tcp), &[]);
     }

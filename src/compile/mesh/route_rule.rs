@@ -22,11 +22,7 @@ pub(super) fn read_list<'v>(entry: &Entry<'v>, findings: &mut Findings) -> Vec<R
         let message = "exactly one of `rules` and `default.rules`: they mean the same";
         findings.refuse(&entry.object.path, Reason::Xor, message);
     } else if nested.is_present() {
-        findings.warn(
-            &nested.path,
-            Reason::Deprecated,
-            "an older form: write the rules as `rules` beside `targetRef`",
-        );
+        findings.warn(&nested.path, Reason::Deprecated, "an older form: write the rules as `rules` beside `targetRef`");
     }
     let list = if rules.is_present() { rules } else { nested };
     let rule = |node: &Node<'v>, findings: &mut Findings| {

@@ -30,13 +30,7 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
                 backends = read;
             }
         }
-        to.extend(
-            entry
-                .reference
-                .target
-                .clone()
-                .map(|target| TcpRouteTo { target, backends }),
-        );
+        to.extend(entry.reference.target.clone().map(|target| TcpRouteTo { target, backends }));
     });
     let target = policy.finish(findings)?;
     (findings.errors.len() == before).then_some(TcpRoute { target, to })
@@ -68,21 +62,13 @@ mod tests {
     fn backends() {
         let check = |backend: &str, expected: &[&str]| {
             let spec = format!("{{to: [{{{TO}, rules: [{{default: {{backendRefs: [{backend}]}}}}]}}]}}");
-            refuses_below(
-                "spec.to[0].rules[0].default.backendRefs[0]",
-                "MeshTCPRoute",
-                &spec,
-                expected,
-            );
+            refuses_below("spec.to[0].rules[0].default.backendRefs[0]", "MeshTCPRoute", &spec, expected);
         };
         check("{kind: MeshService, name: a, weight: 0, port: 70000}", &[]);
         check("{kind: MeshMultiZoneService, name: a}", &[".port REQ"]);
         check("{kind: MeshServiceSubset, tags: {v: '1'}}", &[".name REQ"]);
         check("{kind: Mesh}", &[".kind KIND"]);
-        check(
-            "{kind: MeshService, name: kuma.io/unresolved-backend}",
-            &[".name FORMAT"],
-        );
+        check("{kind: MeshService, name: kuma.io/unresolved-backend}", &[".name FORMAT"]);
         check("{kind: MeshService, name: a, weight: -1}", &[".weight FORMAT"]);
     }
 
@@ -94,11 +80,7 @@ mod tests {
         let (route, _) = mesh::tcp_route(&document("MeshTCPRoute", &spec));
         let labels = [("c".to_owned(), "d".to_owned())].into();
         let target = TargetRef::MeshExternalService(ResourceRef::Labelled(labels));
-        let expected = BackendRef {
-            target,
-            weight: 1,
-            port: None,
-        };
+        let expected = BackendRef { target, weight: 1, port: None };
         assert_eq!(route.expect("nothing is wrong").to[0].backends, [expected]);
     }
 }

@@ -39,8 +39,5 @@ pub(super) fn document(kind: &str, spec: &str) -> Value {
 }
 
 fn listed(problems: &[Problem]) -> Vec<String> {
-    problems
-        .iter()
-        .map(|problem| format!("{} {}", problem.field, problem.reason.as_str()))
-        .collect()
+    problems.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str())).collect()
 }

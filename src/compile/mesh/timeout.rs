@@ -28,12 +28,8 @@ const NOT_PER_CALLER: &[&str] = &[
     "http.maxConnectionDuration",
 ];
 /// What belongs to the connections below a route.
-const NOT_PER_ROUTE: &[&str] = &[
-    "connectionTimeout",
-    "idleTimeout",
-    "http.maxStreamDuration",
-    "http.maxConnectionDuration",
-];
+const NOT_PER_ROUTE: &[&str] =
+    &["connectionTimeout", "idleTimeout", "http.maxStreamDuration", "http.maxConnectionDuration"];
 
 /// Compiles the content; `None` if there are errors.
 pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Option<TimeoutPolicy> {
@@ -44,12 +40,7 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
 
     let below_route = matches!(policy.top.kind, Some(TargetKind::MeshHttpRoute));
     let (mut to, mut from, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-    if policy.has("from")
-        && matches!(
-            policy.top.kind,
-            Some(TargetKind::MeshHttpRoute | TargetKind::MeshGateway)
-        )
-    {
+    if policy.has("from") && matches!(policy.top.kind, Some(TargetKind::MeshHttpRoute | TargetKind::MeshGateway)) {
         let message =
             "not permitted with a route or a gateway at the top level: neither has inbound traffic of its own";
         findings.refuse(&policy.spec.get("from").path, Reason::Forbidden, message);
@@ -67,18 +58,8 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
             _ => Scope::Connections,
         };
         if !entry.conf.is_present() && entry.kind().is_some_and(TargetKind::is_route) {
-            findings.warn(
-                &entry.conf.path,
-                Reason::Suspicious,
-                "no timeouts are given, so the entry changes nothing",
-            );
-            to.extend(
-                entry
-                    .reference
-                    .target
-                    .clone()
-                    .map(|target| (target, Timeouts::default())),
-            );
+            findings.warn(&entry.conf.path, Reason::Suspicious, "no timeouts are given, so the entry changes nothing");
+            to.extend(entry.reference.target.clone().map(|target| (target, Timeouts::default())));
             return;
         }
         let timeouts = read_conf(&entry.conf, scope, findings);
@@ -87,56 +68,29 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
     policy.each_rule(findings, |entry, findings| {
         let field = entry.object.get("matches");
         let matches = caller::read_list(&field, Strictness::Strict, findings);
-        let scope = if caller::any_spiffe_id(&field) {
-            Scope::Callers
-        } else {
-            Scope::Connections
-        };
+        let scope = if caller::any_spiffe_id(&field) { Scope::Callers } else { Scope::Connections };
         let timeouts = read_conf(&entry.conf, scope, findings);
         rules.extend(timeouts.map(|timeouts| TimeoutRule { matches, timeouts }));
     });
     let target = policy.finish(findings)?;
-    (findings.errors.len() == before).then_some(TimeoutPolicy {
-        target,
-        to,
-        from,
-        rules,
-    })
+    (findings.errors.len() == before).then_some(TimeoutPolicy { target, to, from, rules })
 }
 
 fn read_conf(conf: &Node<'_>, scope: Scope, findings: &mut Findings) -> Option<Timeouts> {
     let before = findings.errors.len();
     let object = conf.object(findings);
-    let (connection, idle, http) = (
-        object.get("connectionTimeout"),
-        object.get("idleTimeout"),
-        object.get("http"),
-    );
+    let (connection, idle, http) = (object.get("connectionTimeout"), object.get("idleTimeout"), object.get("http"));
     object.warn_of_unknown(findings);
     if scope == Scope::Callers {
-        refuse_all(
-            conf,
-            NOT_PER_CALLER,
-            "not valid in a rule that matches a SPIFFE ID",
-            findings,
-        );
+        refuse_all(conf, NOT_PER_CALLER, "not valid in a rule that matches a SPIFFE ID", findings);
     }
     if ![&connection, &idle, &http].into_iter().any(Node::is_present) {
-        findings.refuse(
-            &conf.path,
-            Reason::AnyOf,
-            "at least one of connectionTimeout, idleTimeout, http",
-        );
+        findings.refuse(&conf.path, Reason::AnyOf, "at least one of connectionTimeout, idleTimeout, http");
         return None;
     }
     match scope {
         Scope::HttpRoute => {
-            refuse_all(
-                conf,
-                NOT_PER_ROUTE,
-                "not valid for a MeshHTTPRoute: set it on the service",
-                findings,
-            );
+            refuse_all(conf, NOT_PER_ROUTE, "not valid for a MeshHTTPRoute: set it on the service", findings);
         }
         Scope::TcpRoute => refuse_all(conf, &["http"], "not valid for a MeshTCPRoute", findings),
         Scope::Connections | Scope::Callers => {}
@@ -144,22 +98,13 @@ fn read_conf(conf: &Node<'_>, scope: Scope, findings: &mut Findings) -> Option<T
     let timeouts = Timeouts {
         connection: connection.positive_duration(findings),
         idle: idle.natural_duration(findings),
-        http: if http.is_present() {
-            read_http(&http.object(findings), findings)
-        } else {
-            HttpTimeouts::default()
-        },
+        http: if http.is_present() { read_http(&http.object(findings), findings) } else { HttpTimeouts::default() },
     };
     (findings.errors.len() == before).then_some(timeouts)
 }
 
 fn read_http(http: &Object<'_>, findings: &mut Findings) -> HttpTimeouts {
-    let fields = [
-        "requestTimeout",
-        "streamIdleTimeout",
-        "maxStreamDuration",
-        "maxConnectionDuration",
-    ];
+    let fields = ["requestTimeout", "streamIdleTimeout", "maxStreamDuration", "maxConnectionDuration"];
     let nodes = fields.map(|name| http.get(name));
     let headers = http.get("requestHeadersTimeout");
     http.warn_of_unknown(findings);
@@ -168,19 +113,9 @@ fn read_http(http: &Object<'_>, findings: &mut Findings) -> HttpTimeouts {
         nodes.map(|node| node.natural_duration(findings));
     let request_headers = headers.natural_duration(findings);
     if !any {
-        findings.refuse(
-            &http.path,
-            Reason::AnyOf,
-            format!("at least one of {}", fields.join(", ")),
-        );
+        findings.refuse(&http.path, Reason::AnyOf, format!("at least one of {}", fields.join(", ")));
     }
-    HttpTimeouts {
-        request,
-        stream_idle,
-        max_stream_duration,
-        max_connection_duration,
-        request_headers,
-    }
+    HttpTimeouts { request, stream_idle, max_stream_duration, max_connection_duration, request_headers }
 }
 
 /// Refuses the fields, of the conf itself or one level down, that are there.
@@ -206,24 +141,14 @@ mod tests {
     /// Wraps a conf in a policy for all outgoing traffic.
     #[track_caller]
     fn refuses_conf(conf: &str, expected: &[&str]) {
-        refuses(
-            "MeshTimeout",
-            &format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}"),
-            expected,
-        );
+        refuses("MeshTimeout", &format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}"), expected);
     }
 
     #[test]
     fn bounds() {
         refuses_conf("{connectionTimeout: 0s}", &["spec.to[0].default.connectionTimeout POS"]);
-        refuses_conf(
-            "{connectionTimeout: -1s}",
-            &["spec.to[0].default.connectionTimeout POS"],
-        );
-        refuses_conf(
-            "{connectionTimeout: .5s, idleTimeout: 0, http: {requestTimeout: 0s}}",
-            &[],
-        );
+        refuses_conf("{connectionTimeout: -1s}", &["spec.to[0].default.connectionTimeout POS"]);
+        refuses_conf("{connectionTimeout: .5s, idleTimeout: 0, http: {requestTimeout: 0s}}", &[]);
         refuses_conf("{idleTimeout: -1s}", &["spec.to[0].default.idleTimeout NEG"]);
         refuses_conf("{idleTimeout: 1d}", &["spec.to[0].default.idleTimeout FORMAT"]);
         refuses_conf("{idleTimeout: 5}", &["spec.to[0].default.idleTimeout FORMAT"]);
@@ -242,16 +167,9 @@ mod tests {
         refuses("MeshTimeout", "{}", &["spec ANYOF"]);
         refuses_conf("{}", &["spec.to[0].default ANYOF"]);
         refuses_conf("{http: {}}", &["spec.to[0].default.http ANYOF"]);
-        refuses_conf(
-            "{http: {requestHeadersTimeout: 1s}}",
-            &["spec.to[0].default.http ANYOF"],
-        );
+        refuses_conf("{http: {requestHeadersTimeout: 1s}}", &["spec.to[0].default.http ANYOF"]);
         refuses("MeshTimeout", "{rules: [{}]}", &["spec.rules[0].default ANYOF"]);
-        refuses(
-            "MeshTimeout",
-            "{to: [{default: {idleTimeout: 1s}}]}",
-            &["spec.to[0].targetRef.kind REQ"],
-        );
+        refuses("MeshTimeout", "{to: [{default: {idleTimeout: 1s}}]}", &["spec.to[0].targetRef.kind REQ"]);
     }
 
     #[test]
@@ -261,11 +179,7 @@ mod tests {
         accepts("MeshTimeout", &format!("{{{rules}}}"), &[]);
         refuses("MeshTimeout", &format!("{{{rules}, to: {entry}}}"), &["spec XOR"]);
         refuses("MeshTimeout", &format!("{{{rules}, from: {entry}}}"), &["spec XOR"]);
-        accepts(
-            "MeshTimeout",
-            &format!("{{to: {entry}, from: {entry}}}"),
-            &["spec.from REMOVED"],
-        );
+        accepts("MeshTimeout", &format!("{{to: {entry}, from: {entry}}}"), &["spec.from REMOVED"]);
     }
 
     #[test]
@@ -292,11 +206,7 @@ mod tests {
     fn a_caller_takes_what_belongs_to_requests() {
         let rule = |conf: &str, id: &str| format!("{{rules: [{{matches: [{{{id}}}], default: {conf}}}]}}");
         let id = "spiffeID: {type: Prefix, value: 'spiffe://default'}";
-        accepts(
-            "MeshTimeout",
-            &rule("{http: {requestTimeout: 1s, streamIdleTimeout: 1s}}", id),
-            &[],
-        );
+        accepts("MeshTimeout", &rule("{http: {requestTimeout: 1s, streamIdleTimeout: 1s}}", id), &[]);
         refuses(
             "MeshTimeout",
             &rule(
@@ -309,24 +219,13 @@ mod tests {
                 "spec.rules[0].default.http.requestHeadersTimeout CTX",
             ],
         );
-        accepts(
-            "MeshTimeout",
-            &rule("{idleTimeout: 1s}", "sni: {type: Exact, value: backend.mesh}"),
-            &[],
-        );
+        accepts("MeshTimeout", &rule("{idleTimeout: 1s}", "sni: {type: Exact, value: backend.mesh}"), &[]);
         refuses(
             "MeshTimeout",
             &rule("{http: {requestTimeout: 1s}}", "spiffeID: {type: Regex, value: x}"),
-            &[
-                "spec.rules[0].matches[0].spiffeID.type ENUM",
-                "spec.rules[0].matches[0].spiffeID FORMAT",
-            ],
+            &["spec.rules[0].matches[0].spiffeID.type ENUM", "spec.rules[0].matches[0].spiffeID FORMAT"],
         );
-        refuses(
-            "MeshTimeout",
-            &rule("{idleTimeout: 1s}", ""),
-            &["spec.rules[0].matches[0] ANYOF"],
-        );
+        refuses("MeshTimeout", &rule("{idleTimeout: 1s}", ""), &["spec.rules[0].matches[0] ANYOF"]);
     }
 
     #[test]
@@ -346,20 +245,9 @@ mod tests {
         let (policy, _) = mesh::timeout(&document("MeshTimeout", spec));
         let policy = policy.expect("nothing is wrong");
         assert_eq!(policy.target, TargetRef::WHOLE_MESH);
-        let [(target, timeouts)] = policy.to.as_slice() else {
-            panic!("one entry")
-        };
-        let service = ResourceRef::Named {
-            name: "backend".to_owned(),
-            namespace: None,
-        };
-        assert_eq!(
-            *target,
-            TargetRef::MeshService {
-                service,
-                section: Some("http".to_owned())
-            }
-        );
+        let [(target, timeouts)] = policy.to.as_slice() else { panic!("one entry") };
+        let service = ResourceRef::Named { name: "backend".to_owned(), namespace: None };
+        assert_eq!(*target, TargetRef::MeshService { service, section: Some("http".to_owned()) });
         assert_eq!(timeouts.connection, Some(Duration::from_nanos(1_500_000_000)));
         assert_eq!(timeouts.http.request, Duration::from_secs(2));
         assert_eq!(timeouts.idle, None);

@@ -23,12 +23,8 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     let policy = Policy::read(PolicyKind::Tls, resource, findings);
     policy.rules_exclude(&["from"], findings);
     let whole_mesh = policy.top.kind == Some(TargetKind::Mesh);
-    policy.each_from(findings, |entry, findings| {
-        check_conf(&entry.conf, whole_mesh, findings)
-    });
-    policy.each_rule(findings, |entry, findings| {
-        check_conf(&entry.conf, whole_mesh, findings)
-    });
+    policy.each_from(findings, |entry, findings| check_conf(&entry.conf, whole_mesh, findings));
+    policy.each_rule(findings, |entry, findings| check_conf(&entry.conf, whole_mesh, findings));
     policy.finish(findings);
 }
 
@@ -49,10 +45,7 @@ fn check_conf(conf: &Node<'_>, whole_mesh: bool, findings: &mut Findings) {
         return;
     }
     let names = ciphers.list(findings);
-    if names
-        .iter()
-        .any(|name| !CIPHERS.contains(&name.text(findings).unwrap_or_default().as_ref()))
-    {
+    if names.iter().any(|name| !CIPHERS.contains(&name.text(findings).unwrap_or_default().as_ref())) {
         let message = format!("unknown cipher suite; known: {}", CIPHERS.join(", "));
         findings.refuse(&ciphers.path, Reason::Enum, message);
     }
@@ -66,13 +59,8 @@ fn check_version(version: &Node<'_>, findings: &mut Findings) {
     let (min, max) = (object.get("min"), object.get("max"));
     object.warn_of_unknown(findings);
     let [lowest, highest] = [&min, &max].map(|field| {
-        let word = if field.is_present() {
-            field.word(VERSIONS, findings)
-        } else {
-            None
-        };
-        word.and_then(|word| VERSIONS.iter().position(|known| *known == word))
-            .filter(|index| *index > 0)
+        let word = if field.is_present() { field.word(VERSIONS, findings) } else { None };
+        word.and_then(|word| VERSIONS.iter().position(|known| *known == word)).filter(|index| *index > 0)
     });
     if let (Some(lowest), Some(highest)) = (lowest, highest)
         && lowest > highest
@@ -87,22 +75,14 @@ mod tests {
 
     #[track_caller]
     fn check(conf: &str, expected: &[&str]) {
-        refuses_below(
-            "spec.rules[0].default",
-            "MeshTLS",
-            &format!("{{rules: [{{default: {conf}}}]}}"),
-            expected,
-        );
+        refuses_below("spec.rules[0].default", "MeshTLS", &format!("{{rules: [{{default: {conf}}}]}}"), expected);
     }
 
     #[test]
     fn values_are_known() {
         accepts("MeshTLS", "{rules: [{}]}", &[]);
         check("{mode: strict}", &[".mode ENUM"]);
-        check(
-            "{tlsCiphers: [ECDHE-RSA-AES128-GCM-SHA256, A, B]}",
-            &[".tlsCiphers ENUM"],
-        );
+        check("{tlsCiphers: [ECDHE-RSA-AES128-GCM-SHA256, A, B]}", &[".tlsCiphers ENUM"]);
         check("{tlsVersion: {min: TLS12, max: TLS15}}", &[".tlsVersion.max ENUM"]);
     }
 
@@ -118,15 +98,8 @@ mod tests {
         refuses(
             "MeshTLS",
             "{targetRef: {kind: Dataplane}, rules: [{default: {mode: Strict, tlsCiphers: [x], tlsVersion: {min: y}}}]}",
-            &[
-                "spec.rules[0].default.tlsCiphers CTX",
-                "spec.rules[0].default.tlsVersion CTX",
-            ],
+            &["spec.rules[0].default.tlsCiphers CTX", "spec.rules[0].default.tlsVersion CTX"],
         );
-        refuses(
-            "MeshTLS",
-            "{from: [{targetRef: {kind: Mesh}}], rules: [{}]}",
-            &["spec XOR"],
-        );
+        refuses("MeshTLS", "{from: [{targetRef: {kind: Mesh}}], rules: [{}]}", &["spec XOR"]);
     }
 }

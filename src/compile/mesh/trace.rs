@@ -15,11 +15,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     let (backends, sampling, tags) = (conf.get("backends"), conf.get("sampling"), conf.get("tags"));
     conf.warn_of_unknown(findings);
     if !backends.is_present() {
-        findings.refuse(
-            &backends.path,
-            Reason::Required,
-            "required; an empty list switches tracing off",
-        );
+        findings.refuse(&backends.path, Reason::Required, "required; an empty list switches tracing off");
     }
     let list = backends.list(findings);
     if list.len() > 1 {
@@ -37,14 +33,8 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
 
 fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
     let backend = backend.object(findings);
-    let kind = backend
-        .get("type")
-        .schema_word(&["Zipkin", "Datadog", "OpenTelemetry"], findings);
-    let (zipkin, datadog, telemetry) = (
-        backend.get("zipkin"),
-        backend.get("datadog"),
-        backend.get("openTelemetry"),
-    );
+    let kind = backend.get("type").schema_word(&["Zipkin", "Datadog", "OpenTelemetry"], findings);
+    let (zipkin, datadog, telemetry) = (backend.get("zipkin"), backend.get("datadog"), backend.get("openTelemetry"));
     backend.warn_of_unknown(findings);
     let (body, check): (_, fn(&Node<'_>, &mut Findings)) = match kind {
         Some("Zipkin") => (zipkin, check_zipkin),
@@ -55,11 +45,7 @@ fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
     if body.is_present() {
         check(&body, findings);
     } else {
-        findings.refuse(
-            &body.path,
-            Reason::Required,
-            "required: the body that belongs to the type",
-        );
+        findings.refuse(&body.path, Reason::Required, "required: the body that belongs to the type");
     }
 }
 
@@ -75,11 +61,7 @@ fn check_zipkin(zipkin: &Node<'_>, findings: &mut Findings) {
     if address.is_empty() {
         findings.refuse(&url.path, Reason::Empty, "may not be empty");
     } else if !is_url(&address) {
-        findings.refuse(
-            &url.path,
-            Reason::Format,
-            "malformed: a URL such as http://zipkin:9411/api/v2/spans",
-        );
+        findings.refuse(&url.path, Reason::Format, "malformed: a URL such as http://zipkin:9411/api/v2/spans");
     }
 }
 
@@ -90,11 +72,7 @@ fn check_datadog(datadog: &Node<'_>, findings: &mut Findings) {
     datadog.warn_of_unknown(findings);
     let text = url.text(findings).unwrap_or_default();
     for (reason, message) in datadog_url::faults(&text) {
-        findings.refuse(
-            &url.path,
-            reason,
-            format!("{message}: a URL such as http://datadog-agent:8126"),
-        );
+        findings.refuse(&url.path, reason, format!("{message}: a URL such as http://datadog-agent:8126"));
     }
 }
 
@@ -140,11 +118,7 @@ mod tests {
     fn urls() {
         let zipkin = |url: &str| format!("{{default: {{backends: [{{type: Zipkin, zipkin: {{url: '{url}'}}}}]}}}}");
         refuses("MeshTrace", &zipkin(""), &["spec.default.backends[0].zipkin.url EMPTY"]);
-        refuses(
-            "MeshTrace",
-            &zipkin("zipkin"),
-            &["spec.default.backends[0].zipkin.url FORMAT"],
-        );
+        refuses("MeshTrace", &zipkin("zipkin"), &["spec.default.backends[0].zipkin.url FORMAT"]);
         accepts("MeshTrace", &zipkin("http://zipkin:9411/api/v2/spans"), &[]);
         refuses(
             "MeshTrace",

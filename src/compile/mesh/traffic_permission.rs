@@ -20,11 +20,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
         if action.is_filled() {
             action.schema_word(&["Allow", "Deny", "AllowWithShadowDeny"], findings);
         } else {
-            findings.refuse(
-                &action.path,
-                Reason::Required,
-                "required; one of Allow, Deny, AllowWithShadowDeny",
-            );
+            findings.refuse(&action.path, Reason::Required, "required; one of Allow, Deny, AllowWithShadowDeny");
         }
         if entry.kind() == Some(TargetKind::MeshService) {
             services.push(entry.object.path.field("targetRef").field("kind"));
@@ -39,11 +35,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
         let lists = ["allow", "allowWithShadowDeny", "deny"].map(|list| conf.get(list));
         conf.warn_of_unknown(findings);
         if !lists.iter().any(Node::is_filled_list) {
-            findings.refuse(
-                &entry.object.path,
-                Reason::AnyOf,
-                "at least one of allow, allowWithShadowDeny, deny",
-            );
+            findings.refuse(&entry.object.path, Reason::AnyOf, "at least one of allow, allowWithShadowDeny, deny");
         }
         for list in lists {
             caller::read_list(&list, Strictness::Lenient, findings);
@@ -61,11 +53,7 @@ mod tests {
     #[test]
     fn from_or_rules() {
         refuses(KIND, "{}", &["spec ANYOF"]);
-        refuses(
-            KIND,
-            "{from: [{targetRef: {kind: Mesh}, default: {}}]}",
-            &["spec.from[0].default.action REQ"],
-        );
+        refuses(KIND, "{from: [{targetRef: {kind: Mesh}, default: {}}]}", &["spec.from[0].default.action REQ"]);
         refuses(
             KIND,
             "{from: [{targetRef: {kind: Mesh}, default: {action: Allow}}], rules: [{default: {}}]}",
@@ -80,11 +68,7 @@ mod tests {
 
     #[test]
     fn callers() {
-        accepts(
-            KIND,
-            "{rules: [{default: {allow: [{}], deny: [{sni: {type: Exact, value: a.b}}]}}]}",
-            &[],
-        );
+        accepts(KIND, "{rules: [{default: {allow: [{}], deny: [{sni: {type: Exact, value: a.b}}]}}]}", &[]);
         refuses(
             KIND,
             "{rules: [{default: {allow: [{spiffeID: {type: Exact, value: x}}], deny: [{sni: {value: A}}, {sni: {type: Prefix}}]}}]}",

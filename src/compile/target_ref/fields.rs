@@ -84,13 +84,7 @@ const BY_TAGS: Fields = Fields {
 };
 
 const FIELDS: &[Fields] = &[
-    Fields {
-        kind: Mesh,
-        name: Name::OwnMesh,
-        tags: Tags::Forbidden,
-        proxy_types: Rule::Free,
-        ..BY_TAGS
-    },
+    Fields { kind: Mesh, name: Name::OwnMesh, tags: Tags::Forbidden, proxy_types: Rule::Free, ..BY_TAGS },
     Fields {
         kind: MeshSubset,
         name: Name::Forbidden,
@@ -106,45 +100,18 @@ const FIELDS: &[Fields] = &[
         selects: Selects::NameOrLabelsOrAll,
         ..BY_NAME_OR_LABELS
     },
-    Fields {
-        kind: MeshService,
-        section: Section::Free,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshExternalService,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshMultiZoneService,
-        section: Section::Free,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshHttpRoute,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshTcpRoute,
-        ..BY_NAME_OR_LABELS
-    },
-    Fields {
-        kind: MeshServiceSubset,
-        ..BY_TAGS
-    },
-    Fields {
-        kind: MeshGateway,
-        tags: Tags::OfListeners,
-        ..BY_TAGS
-    },
+    Fields { kind: MeshService, section: Section::Free, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshExternalService, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshMultiZoneService, section: Section::Free, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshHttpRoute, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshTcpRoute, ..BY_NAME_OR_LABELS },
+    Fields { kind: MeshServiceSubset, ..BY_TAGS },
+    Fields { kind: MeshGateway, tags: Tags::OfListeners, ..BY_TAGS },
 ];
 
 impl Fields {
     pub(super) fn of(kind: TargetKind) -> &'static Self {
-        FIELDS
-            .iter()
-            .find(|fields| fields.kind == kind)
-            .expect("the table has a row for every kind")
+        FIELDS.iter().find(|fields| fields.kind == kind).expect("the table has a row for every kind")
     }
 }
 
@@ -155,11 +122,7 @@ mod tests {
     #[test]
     fn every_kind_has_its_row() {
         for kind in TargetKind::ALL {
-            assert_eq!(
-                FIELDS.iter().filter(|fields| fields.kind == kind).count(),
-                1,
-                "{kind:?}"
-            );
+            assert_eq!(FIELDS.iter().filter(|fields| fields.kind == kind).count(), 1, "{kind:?}");
         }
     }
 }

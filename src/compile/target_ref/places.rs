@@ -8,12 +8,8 @@ use crate::core::mesh::target_ref::TargetKind::{
 };
 
 /// What a backend of a route may be.
-pub(in crate::compile) const BACKENDS: &[TargetKind] = &[
-    MeshService,
-    MeshServiceSubset,
-    MeshExternalService,
-    MeshMultiZoneService,
-];
+pub(in crate::compile) const BACKENDS: &[TargetKind] =
+    &[MeshService, MeshServiceSubset, MeshExternalService, MeshMultiZoneService];
 
 /// What a mirrored request may go to.
 pub(in crate::compile) const MIRRORS: &[TargetKind] = &[MeshService, MeshServiceSubset];
@@ -42,28 +38,14 @@ const PROXIES_SERVICES_GATEWAYS: &[TargetKind] =
 const SOURCES: &[TargetKind] = &[Mesh, MeshSubset, MeshService, MeshServiceSubset];
 const SERVICES: &[TargetKind] = &[MeshService, MeshExternalService, MeshMultiZoneService];
 const DESTINATIONS: &[TargetKind] = &[Mesh, MeshService, MeshExternalService, MeshMultiZoneService];
-const DESTINATIONS_AND_ROUTES: &[TargetKind] = &[
-    Mesh,
-    MeshService,
-    MeshExternalService,
-    MeshMultiZoneService,
-    MeshHttpRoute,
-    MeshTcpRoute,
-];
+const DESTINATIONS_AND_ROUTES: &[TargetKind] =
+    &[Mesh, MeshService, MeshExternalService, MeshMultiZoneService, MeshHttpRoute, MeshTcpRoute];
 const GATEWAYS: &[TargetKind] = &[MeshGateway];
 const GATEWAYS_AND_ROUTES: &[TargetKind] = &[MeshGateway, MeshHttpRoute];
 
 /// A policy that selects proxies and says nothing of sources or destinations.
 const fn single(policy: PolicyKind, top: &'static [TargetKind], top_of_system: &'static [TargetKind]) -> Places {
-    Places {
-        policy,
-        top,
-        top_of_system,
-        listener_tags: false,
-        to: NONE,
-        to_below: None,
-        from: NONE,
-    }
+    Places { policy, top, top_of_system, listener_tags: false, to: NONE, to_below: None, from: NONE }
 }
 
 const PLACES: &[Places] = &[
@@ -79,10 +61,7 @@ const PLACES: &[Places] = &[
         to_below: Some((GATEWAYS, MESH)),
         ..single(PolicyKind::TcpRoute, PROXIES_AND_SERVICES, GATEWAYS)
     },
-    Places {
-        from: MESH,
-        ..single(PolicyKind::Tls, PROXIES, NONE)
-    },
+    Places { from: MESH, ..single(PolicyKind::Tls, PROXIES, NONE) },
     Places {
         listener_tags: true,
         to: &[Mesh, MeshService, MeshMultiZoneService, MeshHttpRoute, MeshTcpRoute],
@@ -117,10 +96,7 @@ const PLACES: &[Places] = &[
         from: MESH,
         ..single(PolicyKind::Timeout, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
     },
-    Places {
-        from: SOURCES,
-        ..single(PolicyKind::TrafficPermission, PROXIES_AND_SERVICES, NONE)
-    },
+    Places { from: SOURCES, ..single(PolicyKind::TrafficPermission, PROXIES_AND_SERVICES, NONE) },
     Places {
         listener_tags: true,
         to: DESTINATIONS,
@@ -138,31 +114,19 @@ const PLACES: &[Places] = &[
         to_below: Some((GATEWAYS_AND_ROUTES, &[Mesh, MeshExternalService])),
         ..single(PolicyKind::Retry, PROXIES_AND_SERVICES, GATEWAYS_AND_ROUTES)
     },
-    Places {
-        listener_tags: true,
-        ..single(PolicyKind::Metric, PROXIES_AND_SERVICES, GATEWAYS)
-    },
+    Places { listener_tags: true, ..single(PolicyKind::Metric, PROXIES_AND_SERVICES, GATEWAYS) },
     single(PolicyKind::ProxyPatch, PROXIES_AND_SERVICES, GATEWAYS),
 ];
 
 impl Places {
     pub(in crate::compile) fn of(policy: PolicyKind) -> &'static Self {
-        PLACES
-            .iter()
-            .find(|places| places.policy == policy)
-            .expect("the table has a row for every policy")
+        PLACES.iter().find(|places| places.policy == policy).expect("the table has a row for every policy")
     }
 
     pub(in crate::compile) fn top(&self, role: Role, inbound: bool) -> Place {
         let of_system = if role == Role::System { self.top_of_system } else { NONE };
         let kinds = self.top.iter().chain(of_system).copied().collect();
-        Place {
-            listener_tags: self.listener_tags,
-            inbound,
-            hint: hint_at_top,
-            kinds,
-            ..Place::of(NONE)
-        }
+        Place { listener_tags: self.listener_tags, inbound, hint: hint_at_top, kinds, ..Place::of(NONE) }
     }
 
     pub(in crate::compile) fn to(&self, top: Option<TargetKind>) -> Place {

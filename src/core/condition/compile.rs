@@ -56,11 +56,7 @@ fn parse_blocks(fields: &Map<String, Value>, path: &FieldPath, problems: &mut Ve
                 sound = false;
             }
             _ => {
-                problems.push(Problem::new(
-                    &path,
-                    Reason::Unknown,
-                    "conditions stand under any or all",
-                ));
+                problems.push(Problem::new(&path, Reason::Unknown, "conditions stand under any or all"));
                 sound = false;
             }
         }
@@ -70,21 +66,14 @@ fn parse_blocks(fields: &Map<String, Value>, path: &FieldPath, problems: &mut Ve
 
 /// All conditions, or `None` if one of them is unusable.
 fn parse_list(list: &[Value], path: &FieldPath, problems: &mut Vec<Problem>) -> Option<Vec<Condition>> {
-    let parsed: Vec<Option<Condition>> = list
-        .iter()
-        .enumerate()
-        .map(|(index, value)| parse_condition(value, &path.index(index), problems))
-        .collect();
+    let parsed: Vec<Option<Condition>> =
+        list.iter().enumerate().map(|(index, value)| parse_condition(value, &path.index(index), problems)).collect();
     parsed.into_iter().collect()
 }
 
 fn parse_condition(value: &Value, path: &FieldPath, problems: &mut Vec<Problem>) -> Option<Condition> {
     let Value::Object(fields) = value else {
-        problems.push(Problem::new(
-            path,
-            Reason::Format,
-            "must be an object with key, operator and value",
-        ));
+        problems.push(Problem::new(path, Reason::Format, "must be an object with key, operator and value"));
         return None;
     };
     let key = required(fields, "key", path, problems);
@@ -103,12 +92,7 @@ fn parse_condition(value: &Value, path: &FieldPath, problems: &mut Vec<Problem>)
     if is_operation_key(key) && !check_operations(value, &path.field("value"), problems) {
         return None;
     }
-    Some(Condition {
-        key: key.clone(),
-        operator,
-        value: value.clone(),
-        message,
-    })
+    Some(Condition { key: key.clone(), operator, value: value.clone(), message })
 }
 
 fn required<'a>(
@@ -147,16 +131,13 @@ fn parse_operator(value: &Value, path: &FieldPath, problems: &mut Vec<Problem>) 
 
 /// Whether the key asks for the operation of the request, whatever the spacing.
 fn is_operation_key(key: &Value) -> bool {
-    key.as_str()
-        .is_some_and(|key| key.chars().filter(|c| *c != ' ').eq("{{request.operation}}".chars()))
+    key.as_str().is_some_and(|key| key.chars().filter(|c| *c != ' ').eq("{{request.operation}}".chars()))
 }
 
 /// An operation is compared with operations only, or with what a variable gives.
 fn check_operations(value: &Value, path: &FieldPath, problems: &mut Vec<Problem>) -> bool {
     let known = |value: &Value| {
-        value
-            .as_str()
-            .is_some_and(|text| OPERATIONS.contains(&text) || (text.contains("{{") && text.contains("}}")))
+        value.as_str().is_some_and(|text| OPERATIONS.contains(&text) || (text.contains("{{") && text.contains("}}")))
     };
     let mut complain = |path: &FieldPath| {
         let message = format!("an operation is one of {}", OPERATIONS.join(", "));
@@ -188,15 +169,9 @@ mod tests {
         let path = FieldPath::root().field("preconditions");
         let conditions = Conditions::parse(&value, form, &path, &mut problems);
         let found: Vec<_> = problems.iter().map(|p| (p.field.to_string(), p.reason)).collect();
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(field, reason)| ((*field).to_owned(), *reason))
-            .collect();
+        let expected: Vec<_> = expected.iter().map(|(field, reason)| ((*field).to_owned(), *reason)).collect();
         assert_eq!(found, expected);
-        assert_eq!(
-            conditions.is_some(),
-            problems.iter().all(|p| p.reason == Reason::Suspicious)
-        );
+        assert_eq!(conditions.is_some(), problems.iter().all(|p| p.reason == Reason::Suspicious));
     }
 
     #[test]
@@ -206,11 +181,7 @@ mod tests {
         check(json!([]), Form::Foreach, &[("preconditions", Reason::Format)]);
         check(json!("x"), Form::Rule, &[("preconditions", Reason::Format)]);
         check(json!({"any": {}}), Form::Rule, &[("preconditions.any", Reason::Format)]);
-        check(
-            json!({"every": []}),
-            Form::Foreach,
-            &[("preconditions.every", Reason::Unknown)],
-        );
+        check(json!({"every": []}), Form::Foreach, &[("preconditions.every", Reason::Unknown)]);
         check(json!([1]), Form::Rule, &[("preconditions[0]", Reason::Format)]);
     }
 
@@ -237,11 +208,7 @@ mod tests {
                 ("preconditions.all[6].message", Reason::Format),
             ],
         );
-        check(
-            json!([{"key": "", "operator": "NotEqual", "value": false}]),
-            Form::Rule,
-            &[],
-        );
+        check(json!([{"key": "", "operator": "NotEqual", "value": false}]), Form::Rule, &[]);
         check(
             json!([{"key": "a", "operator": "LESSTHAN", "value": 1}]),
             Form::Rule,
@@ -254,23 +221,12 @@ mod tests {
         let condition = |value: Value| json!([{"key": "{{ request.operation }}", "operator": "AnyIn", "value": value}]);
         check(condition(json!("CREATE")), Form::Rule, &[]);
         check(condition(json!(["CREATE", "{{ wanted }}"])), Form::Rule, &[]);
-        check(
-            condition(json!("create")),
-            Form::Rule,
-            &[("preconditions[0].value", Reason::Enum)],
-        );
+        check(condition(json!("create")), Form::Rule, &[("preconditions[0].value", Reason::Enum)]);
         check(
             condition(json!(["CREATE", "PATCH", 1])),
             Form::Rule,
-            &[
-                ("preconditions[0].value[1]", Reason::Enum),
-                ("preconditions[0].value[2]", Reason::Enum),
-            ],
+            &[("preconditions[0].value[1]", Reason::Enum), ("preconditions[0].value[2]", Reason::Enum)],
         );
-        check(
-            json!([{"key": "{{ request.operation || 'x' }}", "operator": "Equals", "value": "x"}]),
-            Form::Rule,
-            &[],
-        );
+        check(json!([{"key": "{{ request.operation || 'x' }}", "operator": "Equals", "value": "x"}]), Form::Rule, &[]);
     }
 }

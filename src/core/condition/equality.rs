@@ -9,9 +9,9 @@ use crate::core::scalar::{number, wildcard};
 pub(super) fn equal(key: &Value, value: &Value) -> bool {
     match (key, value) {
         (Value::Number(key), Value::Number(value)) => number::compare(key, value).is_eq(),
-        (Value::Number(key), Value::String(value)) => number::parse(value)
-            .and_then(|value| number::compare_f64(key, value))
-            .is_some_and(|order| order.is_eq()),
+        (Value::Number(key), Value::String(value)) => {
+            number::parse(value).and_then(|value| number::compare_f64(key, value)).is_some_and(|order| order.is_eq())
+        }
         (Value::String(text), _) => match span::pair(key, value) {
             Some((key, value)) => key == value,
             None => value.as_str().is_some_and(|value| equal_texts(text, value)),
@@ -40,11 +40,7 @@ mod tests {
     #[track_caller]
     fn check(key: Value, value: Value, expected: bool) {
         assert_eq!(Operator::Equals.holds(&key, &value), expected, "{key} Equals {value}");
-        assert_eq!(
-            Operator::NotEquals.holds(&key, &value),
-            !expected,
-            "{key} NotEquals {value}"
-        );
+        assert_eq!(Operator::NotEquals.holds(&key, &value), !expected, "{key} NotEquals {value}");
     }
 
     #[test]

@@ -33,15 +33,9 @@ const NAMED: [(&str, Operator); 16] = [
     ("GreaterThan", Operator::Compare(Relation::Greater)),
     ("LessThanOrEquals", Operator::Compare(Relation::LessOrEqual)),
     ("LessThan", Operator::Compare(Relation::Less)),
-    (
-        "DurationGreaterThanOrEquals",
-        Operator::CompareDurations(Relation::GreaterOrEqual),
-    ),
+    ("DurationGreaterThanOrEquals", Operator::CompareDurations(Relation::GreaterOrEqual)),
     ("DurationGreaterThan", Operator::CompareDurations(Relation::Greater)),
-    (
-        "DurationLessThanOrEquals",
-        Operator::CompareDurations(Relation::LessOrEqual),
-    ),
+    ("DurationLessThanOrEquals", Operator::CompareDurations(Relation::LessOrEqual)),
     ("DurationLessThan", Operator::CompareDurations(Relation::Less)),
 ];
 
@@ -93,10 +87,7 @@ impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
             Self::Miscased(right) => return write!(f, "{right} (in the wrong case)"),
-            operator => NAMED
-                .iter()
-                .find(|(_, known)| known == operator)
-                .map_or("", |(name, _)| name),
+            operator => NAMED.iter().find(|(_, known)| known == operator).map_or("", |(name, _)| name),
         };
         f.write_str(name)
     }
@@ -133,10 +124,7 @@ mod tests {
     fn nothing_holds_for_a_null_key() {
         for name in Operator::NAMES {
             for value in [json!(null), json!("a"), json!(1), json!(["a"]), json!("1-2")] {
-                assert!(
-                    !Operator::parse(name).unwrap().holds(&Value::Null, &value),
-                    "null {name} {value}"
-                );
+                assert!(!Operator::parse(name).unwrap().holds(&Value::Null, &value), "null {name} {value}");
             }
         }
     }

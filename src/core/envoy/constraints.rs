@@ -32,10 +32,7 @@ fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'
         check_field(field, object.get(field.json), &here)?;
     }
     for (index, oneof) in (0..).zip(&message.oneofs).filter(|(_, oneof)| oneof.required) {
-        let mut members = message
-            .fields
-            .iter()
-            .filter(|field| field.label == Label::Member(index));
+        let mut members = message.fields.iter().filter(|field| field.label == Label::Member(index));
         if !members.any(|field| object.contains_key(field.json)) {
             let names: Vec<&str> = message
                 .fields
@@ -43,10 +40,7 @@ fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'
                 .filter(|field| field.label == Label::Member(index))
                 .map(|field| field.json)
                 .collect();
-            return Err(broken(
-                place,
-                format!("needs one of {} ({})", names.join(", "), oneof.name),
-            ));
+            return Err(broken(place, format!("needs one of {} ({})", names.join(", "), oneof.name)));
         }
     }
     for (key, value) in object {
@@ -71,9 +65,7 @@ fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'
 }
 
 fn check_inner(message: &Message, value: &Value, place: &Place<'_>) -> Result<(), DecodeError> {
-    value
-        .as_object()
-        .map_or(Ok(()), |object| check_message(message, object, place))
+    value.as_object().map_or(Ok(()), |object| check_message(message, object, place))
 }
 
 /// The message of a field's values, if it has fields that rules can be on.
@@ -206,11 +198,7 @@ impl<'a> Subject<'a> {
             Kind::Scalar(Scalar::Float | Scalar::Double) => scalars::read_float(value).map(Self::Float),
             Kind::Scalar(_) => scalars::read_whole(value).map(Self::Int),
             Kind::Enum(id) => match value.as_str() {
-                Some(name) => Schema::get()
-                    .enumeration(id)
-                    .number(name)
-                    .map(i128::from)
-                    .map(Self::Int),
+                Some(name) => Schema::get().enumeration(id).number(name).map(i128::from).map(Self::Int),
                 None => scalars::read_whole(value).map(Self::Int),
             },
             Kind::Message(id) => {
@@ -241,16 +229,16 @@ impl<'a> Subject<'a> {
         let shown = || scalars::shown(value);
         let reason = |holds: bool, reason: &dyn Fn() -> String| (!holds).then(reason);
         match rule {
-            Rule::Const(wanted) => reason(self.equals(wanted), &|| {
-                format!("is {} and must be {}", shown(), spelled(wanted, kind))
-            }),
+            Rule::Const(wanted) => {
+                reason(self.equals(wanted), &|| format!("is {} and must be {}", shown(), spelled(wanted, kind)))
+            }
             Rule::In(allowed) => reason(allowed.iter().any(|one| self.equals(one)), &|| {
                 let allowed: Vec<String> = allowed.iter().map(|one| spelled(one, kind)).collect();
                 format!("is {} and must be one of {}", shown(), allowed.join(", "))
             }),
-            Rule::NotIn(refused) => reason(!refused.iter().any(|one| self.equals(one)), &|| {
-                format!("{} is not permitted", shown())
-            }),
+            Rule::NotIn(refused) => {
+                reason(!refused.iter().any(|one| self.equals(one)), &|| format!("{} is not permitted", shown()))
+            }
             Rule::Bound(bound, limit) => reason(self.within(*bound, limit), &|| {
                 format!("is {} and must be {} {}", shown(), bound.words(), spelled(limit, kind))
             }),
@@ -264,39 +252,30 @@ impl<'a> Subject<'a> {
             Rule::MinLen(1) => reason(self.length()? >= 1, &|| "may not be empty".to_owned()),
             Rule::MinLen(least) => {
                 let length = self.length()?;
-                reason(length >= *least, &|| {
-                    format!("has {length} characters and needs at least {least}")
-                })
+                reason(length >= *least, &|| format!("has {length} characters and needs at least {least}"))
             }
             Rule::MaxLen(most) => {
                 let length = self.length()?;
-                reason(length <= *most, &|| {
-                    format!("has {length} characters and may have at most {most}")
-                })
+                reason(length <= *most, &|| format!("has {length} characters and may have at most {most}"))
             }
             Rule::MaxBytes(most) => {
                 let length = self.text()?.len();
-                reason(length <= *most, &|| {
-                    format!("has {length} bytes and may have at most {most}")
-                })
+                reason(length <= *most, &|| format!("has {length} bytes and may have at most {most}"))
             }
-            Rule::Pattern(pattern) => reason(pattern.matches(self.text()?), &|| {
-                format!("{} does not match {}", shown(), pattern.source)
-            }),
-            Rule::Prefix(prefix) => reason(self.text()?.starts_with(prefix), &|| {
-                format!("{} must start with {prefix}", shown())
-            }),
-            Rule::Suffix(suffix) => reason(self.text()?.ends_with(suffix), &|| {
-                format!("{} must end with {suffix}", shown())
-            }),
-            Rule::HeaderName(grammar) => reason(is_header_name(self.text()?, *grammar), &|| {
-                format!("{} is not a header name", shown())
-            }),
+            Rule::Pattern(pattern) => {
+                reason(pattern.matches(self.text()?), &|| format!("{} does not match {}", shown(), pattern.source))
+            }
+            Rule::Prefix(prefix) => {
+                reason(self.text()?.starts_with(prefix), &|| format!("{} must start with {prefix}", shown()))
+            }
+            Rule::Suffix(suffix) => {
+                reason(self.text()?.ends_with(suffix), &|| format!("{} must end with {suffix}", shown()))
+            }
+            Rule::HeaderName(grammar) => {
+                reason(is_header_name(self.text()?, *grammar), &|| format!("{} is not a header name", shown()))
+            }
             Rule::HeaderValue(grammar) => reason(is_header_value(self.text()?, *grammar), &|| {
-                format!(
-                    "{} is not a header value; control characters are not permitted",
-                    shown()
-                )
+                format!("{} is not a header value; control characters are not permitted", shown())
             }),
             // About presence, or about lists and maps: seen to by the callers.
             Rule::Required | Rule::Skip | Rule::IgnoreEmpty | Rule::Unique => None,
@@ -317,10 +296,7 @@ impl<'a> Subject<'a> {
     }
 
     fn compare(&self, literal: &Literal) -> Option<Ordering> {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "bounds of floating-point fields are small numbers"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "bounds of floating-point fields are small numbers")]
         match (self, literal) {
             (Self::Bool(a), Literal::Bool(b)) => Some(a.cmp(b)),
             (Self::Int(a), Literal::Int(b)) => Some(a.cmp(b)),
@@ -388,9 +364,7 @@ fn spelled(literal: &Literal, kind: Kind) -> String {
             write_duration(*nanos)
         }
         (Literal::Int(number), Kind::Enum(id)) => {
-            let name = i32::try_from(*number)
-                .ok()
-                .and_then(|number| schema.enumeration(id).name_of(number));
+            let name = i32::try_from(*number).ok().and_then(|number| schema.enumeration(id).name_of(number));
             name.map_or_else(|| number.to_string(), str::to_owned)
         }
         (Literal::Int(number), _) => number.to_string(),
@@ -401,10 +375,7 @@ fn spelled(literal: &Literal, kind: Kind) -> String {
 }
 
 fn broken(place: &Place<'_>, reason: String) -> DecodeError {
-    DecodeError::Constraint {
-        path: place.path(),
-        reason,
-    }
+    DecodeError::Constraint { path: place.path(), reason }
 }
 
 #[cfg(test)]

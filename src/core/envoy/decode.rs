@@ -84,9 +84,7 @@ const TYPE_KEY: &str = "@type";
 
 pub fn decode(message: MessageType, document: &Value, strictness: Strictness) -> Result<Decoded, DecodeError> {
     let filter = matches!(message, MessageType::NetworkFilter | MessageType::HttpFilter);
-    let message = Schema::get()
-        .message(message.full_name())
-        .expect("the schema has every message type, a test asks");
+    let message = Schema::get().message(message.full_name()).expect("the schema has every message type, a test asks");
     if filter && let Some((url, filter, config)) = unfold(message, document) {
         return decode_unfolded(message, url, &filter, config, strictness);
     }
@@ -95,19 +93,13 @@ pub fn decode(message: MessageType, document: &Value, strictness: Strictness) ->
 
 /// Decodes a message by its full name, such as the content of a filter's typed config; `None` if there is no such message.
 pub fn decode_as(name: &str, document: &Value, strictness: Strictness) -> Option<Result<Decoded, DecodeError>> {
-    Schema::get()
-        .message(name)
-        .map(|message| decode_message(message, document, strictness))
+    Schema::get().message(name).map(|message| decode_message(message, document, strictness))
 }
 
 fn decode_message(message: &'static Message, document: &Value, strictness: Strictness) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder::new();
     let empty = Value::Object(Map::new());
-    let document = if document.is_null() && message.form == Form::Fields {
-        &empty
-    } else {
-        document
-    };
+    let document = if document.is_null() && message.form == Form::Fields { &empty } else { document };
     let value = decoder.message(message, document, &Place::Root)?;
     decoder.finish(message, value, strictness)
 }
@@ -115,10 +107,7 @@ fn decode_message(message: &'static Message, document: &Value, strictness: Stric
 /// A filter in the short form `typedConfig: URL` with the configuration beside it: the URL, the filter's own part, the rest.
 fn unfold<'d>(message: &Message, document: &'d Value) -> Option<(&'d str, Value, Map<String, Value>)> {
     let document = document.as_object()?;
-    let url = document
-        .get("typedConfig")
-        .or_else(|| document.get("typed_config"))?
-        .as_str()?;
+    let url = document.get("typedConfig").or_else(|| document.get("typed_config"))?.as_str()?;
     let mut filter = Map::new();
     let mut config = Map::new();
     for (key, value) in document {
@@ -142,10 +131,7 @@ fn decode_unfolded(
     let root = Place::Root;
     let here = Place::Field(&root, "typedConfig");
     if url.is_empty() {
-        return Err(malformed(
-            &here,
-            "is empty; write the type URL of the configuration".to_owned(),
-        ));
+        return Err(malformed(&here, "is empty; write the type URL of the configuration".to_owned()));
     }
     let mut decoder = Decoder::new();
     let mut value = decoder.message(message, filter, &root)?;
@@ -168,28 +154,18 @@ struct Decoder {
 
 impl Decoder {
     fn new() -> Self {
-        Self {
-            schema: Schema::get(),
-            notes: Vec::new(),
-            depth: 0,
-        }
+        Self { schema: Schema::get(), notes: Vec::new(), depth: 0 }
     }
 
     fn finish(self, message: &Message, value: Value, strictness: Strictness) -> Result<Decoded, DecodeError> {
         if strictness == Strictness::Whole {
             constraints::check(message, &value)?;
         }
-        Ok(Decoded {
-            value,
-            notes: self.notes,
-        })
+        Ok(Decoded { value, notes: self.notes })
     }
 
     fn note(&mut self, place: &Place<'_>, remark: Remark) {
-        self.notes.push(Note {
-            path: place.path(),
-            remark,
-        });
+        self.notes.push(Note { path: place.path(), remark });
     }
 
     /// Runs `read` one level deeper, or refuses to.
@@ -216,11 +192,7 @@ impl Decoder {
         match message.form {
             Form::Fields | Form::Empty => match value {
                 Value::Object(object) => self.fields(message, object, None, place).map(Value::Object),
-                _ => refuse(format!(
-                    "{} where an object is wanted ({})",
-                    shown(value),
-                    short(message.name)
-                )),
+                _ => refuse(format!("{} where an object is wanted ({})", shown(value), short(message.name))),
             },
             Form::Any => self.any(value, place),
             Form::Duration => match value.as_str().and_then(read_duration) {
@@ -229,10 +201,7 @@ impl Decoder {
             },
             Form::Timestamp => match value.as_str().and_then(normalise_timestamp) {
                 Some(moment) => Ok(moment.into()),
-                None => refuse(format!(
-                    "{} is not a timestamp; write 2006-01-02T15:04:05Z",
-                    shown(value)
-                )),
+                None => refuse(format!("{} is not a timestamp; write 2006-01-02T15:04:05Z", shown(value))),
             },
             Form::Wrapper => match message.fields[0].kind {
                 Kind::Scalar(scalar) => scalars::read(scalar, value).or_else(refuse),
@@ -246,10 +215,7 @@ impl Decoder {
             Form::FieldMask => match value {
                 Value::String(_) => Ok(value.clone()),
                 Value::Object(object) => Ok(paths_of(object).into()),
-                _ => refuse(format!(
-                    "{} is not a field mask; write paths joined by commas",
-                    shown(value)
-                )),
+                _ => refuse(format!("{} is not a field mask; write paths joined by commas", shown(value))),
             },
         }
     }
@@ -272,11 +238,7 @@ impl Decoder {
                     continue;
                 }
                 let known = message.fields.iter().map(|field| field.json);
-                let nearest = if self.notes.len() < MOST_GUESSES {
-                    nearest(key, known)
-                } else {
-                    None
-                };
+                let nearest = if self.notes.len() < MOST_GUESSES { nearest(key, known) } else { None };
                 self.note(&here, Remark::UnknownKey { nearest });
                 continue;
             };
@@ -343,10 +305,7 @@ impl Decoder {
                 let zero = match field.kind {
                     Kind::Scalar(scalar) => scalars::is_zero(scalar, &decoded),
                     Kind::Enum(id) => {
-                        decoded
-                            .as_str()
-                            .and_then(|name| self.schema.enumeration(id).number(name))
-                            == Some(0)
+                        decoded.as_str().and_then(|name| self.schema.enumeration(id).number(name)) == Some(0)
                     }
                     Kind::Message(_) => false,
                 };
@@ -383,10 +342,7 @@ impl Decoder {
 
     fn any(&mut self, value: &Value, place: &Place<'_>) -> Result<Value, DecodeError> {
         let Value::Object(object) = value else {
-            return Err(malformed(
-                place,
-                format!("{} where an object with @type is wanted", shown(value)),
-            ));
+            return Err(malformed(place, format!("{} where an object with @type is wanted", shown(value))));
         };
         let here = Place::Field(place, TYPE_KEY);
         let url = match object.get(TYPE_KEY) {
@@ -426,20 +382,11 @@ impl Decoder {
                 let copy = |(key, entry): (&String, &Value)| {
                     Ok((key.clone(), this.untyped(entry, &Place::Field(place, key), copying)?))
                 };
-                entries
-                    .iter()
-                    .map(copy)
-                    .collect::<Result<Map<_, _>, _>>()
-                    .map(Value::Object)
+                entries.iter().map(copy).collect::<Result<Map<_, _>, _>>().map(Value::Object)
             }),
             Value::Array(elements) => self.deeper(place, |this| {
                 let copy = |(index, element)| this.untyped(element, &Place::Index(place, index), copying);
-                elements
-                    .iter()
-                    .enumerate()
-                    .map(copy)
-                    .collect::<Result<_, _>>()
-                    .map(Value::Array)
+                elements.iter().enumerate().map(copy).collect::<Result<_, _>>().map(Value::Array)
             }),
             Value::Number(number) if copying == Copying::Doubles => {
                 let double = number.as_f64().and_then(scalars::write_double);
@@ -480,27 +427,16 @@ impl Winners {
 }
 
 fn paths_of(mask: &Map<String, Value>) -> String {
-    let paths = mask
-        .get("paths")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let paths = mask.get("paths").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     paths.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
 }
 
 fn malformed(place: &Place<'_>, reason: String) -> DecodeError {
-    DecodeError::Malformed {
-        path: place.path(),
-        reason,
-    }
+    DecodeError::Malformed { path: place.path(), reason }
 }
 
 fn placed(path: &FieldPath, reason: &str) -> String {
-    if path.steps().is_empty() {
-        reason.to_owned()
-    } else {
-        format!("{path}: {reason}")
-    }
+    if path.steps().is_empty() { reason.to_owned() } else { format!("{path}: {reason}") }
 }
 
 fn short(full_name: &str) -> &str {

@@ -57,9 +57,7 @@ fn unit(text: &str) -> Option<(i128, &str)> {
         ("m", 60 * SECOND),
         ("h", 3600 * SECOND),
     ];
-    UNITS
-        .iter()
-        .find_map(|(name, nanos)| Some((*nanos, text.strip_prefix(name)?)))
+    UNITS.iter().find_map(|(name, nanos)| Some((*nanos, text.strip_prefix(name)?)))
 }
 
 /// Seconds with 0, 3, 6 or 9 digits: `1.500s`.

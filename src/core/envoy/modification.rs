@@ -10,16 +10,8 @@ use serde_json::Value;
 /// One entry of a list of modifications; they run in the order of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Modification {
-    Resource {
-        kind: ResourceKind,
-        criteria: Criteria,
-        change: ResourceChange,
-    },
-    Filter {
-        kind: FilterKind,
-        criteria: Criteria,
-        change: FilterChange,
-    },
+    Resource { kind: ResourceKind, criteria: Criteria, change: ResourceChange },
+    Filter { kind: FilterKind, criteria: Criteria, change: FilterChange },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

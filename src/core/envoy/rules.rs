@@ -73,43 +73,25 @@ pub(super) struct Pattern {
 impl Pattern {
     /// An expression that does not compile holds for nothing; a test compiles them all.
     pub(super) fn matches(&self, text: &str) -> bool {
-        self.compiled
-            .get_or_init(|| Regex::new(&self.source).ok())
-            .as_ref()
-            .is_some_and(|regex| regex.is_match(text))
+        self.compiled.get_or_init(|| Regex::new(&self.source).ok()).as_ref().is_some_and(|regex| regex.is_match(text))
     }
 }
 
 pub(super) fn read_rules(words: &[&str]) -> Result<Box<[Rule]>, String> {
     let inner = |family: &str| -> Result<Option<Box<[Rule]>>, String> {
         let words: Vec<&str> = words.iter().filter_map(|word| word.strip_prefix(family)).collect();
-        if words.is_empty() {
-            Ok(None)
-        } else {
-            read_rules(&words).map(Some)
-        }
+        if words.is_empty() { Ok(None) } else { read_rules(&words).map(Some) }
     };
     let mut rules = Vec::new();
     rules.extend(inner("items.")?.map(Rule::Items));
     rules.extend(inner("keys.")?.map(Rule::Keys));
     rules.extend(inner("values.")?.map(Rule::Values));
 
-    let grammar = if words.contains(&"loose") {
-        Grammar::Loose
-    } else {
-        Grammar::Strict
-    };
-    let own = words.iter().filter(|word| {
-        !["items.", "keys.", "values."]
-            .iter()
-            .any(|family| word.starts_with(family))
-    });
+    let grammar = if words.contains(&"loose") { Grammar::Loose } else { Grammar::Strict };
+    let own = words.iter().filter(|word| !["items.", "keys.", "values."].iter().any(|family| word.starts_with(family)));
     for word in own.filter(|word| **word != "loose") {
         let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (
-                name,
-                serde_json::from_str(value).map_err(|error| format!("{word}: {error}"))?,
-            ),
+            Some((name, value)) => (name, serde_json::from_str(value).map_err(|error| format!("{word}: {error}"))?),
             None => (*word, Value::Bool(true)),
         };
         rules.push(read_rule(name, value, grammar).ok_or_else(|| format!("unknown rule {word}"))?);
@@ -120,11 +102,7 @@ pub(super) fn read_rules(words: &[&str]) -> Result<Box<[Rule]>, String> {
 fn read_rule(name: &str, value: Value, grammar: Grammar) -> Option<Rule> {
     let size = |value: &Value| value.as_u64().and_then(|size| usize::try_from(size).ok());
     let text = |value: Value| {
-        if let Value::String(text) = value {
-            Some(text)
-        } else {
-            None
-        }
+        if let Value::String(text) = value { Some(text) } else { None }
     };
     Some(match name {
         "required" => Rule::Required,
@@ -142,10 +120,7 @@ fn read_rule(name: &str, value: Value, grammar: Grammar) -> Option<Rule> {
         "min_len" => Rule::MinLen(size(&value)?),
         "max_len" => Rule::MaxLen(size(&value)?),
         "max_bytes" => Rule::MaxBytes(size(&value)?),
-        "pattern" => Rule::Pattern(Pattern {
-            source: text(value)?,
-            compiled: OnceLock::new(),
-        }),
+        "pattern" => Rule::Pattern(Pattern { source: text(value)?, compiled: OnceLock::new() }),
         "prefix" => Rule::Prefix(text(value)?),
         "suffix" => Rule::Suffix(text(value)?),
         "well_known_regex" if value == "http_header_name" => Rule::HeaderName(grammar),
@@ -203,21 +178,13 @@ mod tests {
     #[test]
     fn inner_rules_belong_to_the_elements() {
         let rules = read_rules(&["items.loose", r#"items.well_known_regex="http_header_name""#, "unique"]).unwrap();
-        let [Rule::Items(items), Rule::Unique] = &*rules else {
-            panic!("{rules:?}")
-        };
+        let [Rule::Items(items), Rule::Unique] = &*rules else { panic!("{rules:?}") };
         assert!(matches!(**items, [Rule::HeaderName(Grammar::Loose)]));
     }
 
     #[test]
     fn an_unknown_rule_is_refused() {
-        for word in [
-            "uuid",
-            "min_len=one",
-            "min_len=-1",
-            "items.uuid",
-            r#"well_known_regex="other""#,
-        ] {
+        for word in ["uuid", "min_len=one", "min_len=-1", "items.uuid", r#"well_known_regex="other""#] {
             assert!(read_rules(&[word]).is_err(), "{word}");
         }
     }

@@ -14,10 +14,7 @@ pub(super) fn read(scalar: Scalar, value: &Value) -> Result<Value, String> {
     match scalar {
         Scalar::Bool => match value {
             Value::Bool(_) => Ok(value.clone()),
-            _ => Err(format!(
-                "{} is not a boolean; write true or false, without quotes",
-                shown(value)
-            )),
+            _ => Err(format!("{} is not a boolean; write true or false, without quotes", shown(value))),
         },
         Scalar::String => match value {
             Value::String(_) => Ok(value.clone()),
@@ -123,10 +120,7 @@ pub(super) fn shown(value: &Value) -> String {
 }
 
 pub(super) fn read_bytes(text: &str) -> Option<Vec<u8>> {
-    STANDARD_PAD_INDIFFERENT
-        .decode(text)
-        .or_else(|_| URL_SAFE_PAD_INDIFFERENT.decode(text))
-        .ok()
+    STANDARD_PAD_INDIFFERENT.decode(text).or_else(|_| URL_SAFE_PAD_INDIFFERENT.decode(text)).ok()
 }
 
 /// A whole number: `7`, `7.0`, `7e0` or `"7"`, but not `"7.0"`.
@@ -142,11 +136,7 @@ pub(super) fn read_whole(value: &Value) -> Option<i128> {
             let digits = text.strip_prefix('-').unwrap_or(text);
             let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             let leading_zero = digits.len() > 1 && digits.starts_with('0');
-            if plain && !leading_zero {
-                text.parse().ok()
-            } else {
-                None
-            }
+            if plain && !leading_zero { text.parse().ok() } else { None }
         }
         _ => None,
     }
@@ -176,17 +166,10 @@ fn write_float(scalar: Scalar, number: f64) -> Option<Value> {
     if scalar == Scalar::Double {
         return write_double(number);
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "rounding to the nearest float is what is wanted"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest float is what is wanted")]
     let float = number as f32;
     // By way of its text, so that 0.1 stays 0.1 and does not grow the digits of a double.
-    if float.is_finite() {
-        write_double(float.to_string().parse().ok()?)
-    } else {
-        None
-    }
+    if float.is_finite() { write_double(float.to_string().parse().ok()?) } else { None }
 }
 
 fn bounds(scalar: Scalar) -> (i128, i128) {
@@ -230,27 +213,12 @@ mod tests {
         check(Scalar::Uint64, json!("18446744073709551616"), None);
         check(Scalar::Int64, json!(i64::MIN), Some(json!("-9223372036854775808")));
         check(Scalar::Int32, json!(2_147_483_648_u32), None);
-        for value in [
-            json!("1024.0"),
-            json!("1e3"),
-            json!(1.5),
-            json!(-1),
-            json!(1e30),
-            json!(""),
-            json!("010"),
-        ] {
+        for value in [json!("1024.0"), json!("1e3"), json!(1.5), json!(-1), json!(1e30), json!(""), json!("010")] {
             check(Scalar::Uint32, value, None);
         }
-        for value in [
-            json!("+7"),
-            json!(" 7"),
-            json!("-"),
-            json!("--7"),
-            json!(true),
-            json!([]),
-            json!({}),
-            json!("0x10"),
-        ] {
+        for value in
+            [json!("+7"), json!(" 7"), json!("-"), json!("--7"), json!(true), json!([]), json!({}), json!("0x10")]
+        {
             check(Scalar::Uint32, value, None);
         }
     }
@@ -266,15 +234,7 @@ mod tests {
         check(Scalar::Float, json!(0.1), Some(json!(0.1)));
         check(Scalar::Float, json!(16_777_217), Some(json!(16_777_216)));
         check(Scalar::Float, json!(1e300), None);
-        for value in [
-            json!("inf"),
-            json!("nan"),
-            json!(".5"),
-            json!("+1"),
-            json!(""),
-            json!(true),
-            json!({}),
-        ] {
+        for value in [json!("inf"), json!("nan"), json!(".5"), json!("+1"), json!(""), json!(true), json!({})] {
             check(Scalar::Double, value, None);
         }
     }
@@ -311,10 +271,7 @@ mod tests {
             reason(Scalar::Bool, json!("yes")),
             r#""yes" is not a boolean; write true or false, without quotes"#
         );
-        assert_eq!(
-            reason(Scalar::String, json!(8080)),
-            "8080 is not text; put it in quotes"
-        );
+        assert_eq!(reason(Scalar::String, json!(8080)), "8080 is not text; put it in quotes");
         assert_eq!(reason(Scalar::Uint32, json!(-1)), "-1 is outside 0 to 4294967295");
         assert!(reason(Scalar::Bytes, json!("é".repeat(500))).len() < 200);
     }

@@ -174,19 +174,13 @@ impl Schema {
     }
 
     fn read(text: &'static str) -> Result<Self, String> {
-        let mut schema = Self {
-            messages: Vec::new(),
-            enums: Vec::new(),
-        };
+        let mut schema = Self { messages: Vec::new(), enums: Vec::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
 
         // Names first, because fields point ahead as well as back.
         for line in lines() {
             if let Some(name) = line.strip_prefix('=') {
-                schema.enums.push(Enum {
-                    name,
-                    values: Box::default(),
-                });
+                schema.enums.push(Enum { name, values: Box::default() });
             } else if let Some(rest) = line.strip_prefix('>') {
                 let (name, skipped) = rest.split_once('\t').map_or((rest, false), |(name, _)| (name, true));
                 schema.messages.push(Message::named(name, !skipped));
@@ -201,9 +195,8 @@ impl Schema {
         while let Some(heading) = lines.next() {
             let mut body = std::iter::from_fn(|| lines.next_if(|line| !line.starts_with(['=', '>'])));
             if heading.starts_with('=') {
-                schema.enums[next_enum].values = body
-                    .map(|line| read_value(line).ok_or(line))
-                    .collect::<Result<_, _>>()?;
+                schema.enums[next_enum].values =
+                    body.map(|line| read_value(line).ok_or(line)).collect::<Result<_, _>>()?;
                 next_enum += 1;
             } else {
                 let mut oneofs = Vec::new();
@@ -247,14 +240,7 @@ impl Schema {
             Scalar::named(kind).map(Kind::Scalar)
         };
         let rules = read_rules(&parts.collect::<Vec<_>>())?;
-        Ok(Field {
-            name,
-            json,
-            number,
-            label,
-            kind: kind.ok_or("unknown type")?,
-            rules,
-        })
+        Ok(Field { name, json, number, label, kind: kind.ok_or("unknown type")?, rules })
     }
 }
 
@@ -268,10 +254,7 @@ impl Message {
 
     pub(super) fn position(&self, spelling: &str) -> Option<usize> {
         let wanted = (spelling.len(), spelling);
-        let found = self
-            .spellings
-            .binary_search_by(|(known, _)| (known.len(), *known).cmp(&wanted))
-            .ok()?;
+        let found = self.spellings.binary_search_by(|(known, _)| (known.len(), *known).cmp(&wanted)).ok()?;
         Some(usize::from(self.spellings[found].1))
     }
 
@@ -287,10 +270,8 @@ impl Message {
     }
 
     fn complete(&mut self, fields: Vec<Field>, oneofs: Vec<Oneof>) {
-        let mut spellings: Vec<_> = (0..)
-            .zip(&fields)
-            .flat_map(|(position, field)| [(field.json, position), (field.name, position)])
-            .collect();
+        let mut spellings: Vec<_> =
+            (0..).zip(&fields).flat_map(|(position, field)| [(field.json, position), (field.name, position)]).collect();
         spellings.sort_unstable_by_key(|(spelling, _)| (spelling.len(), *spelling));
         spellings.dedup();
         self.spellings = spellings.into();
@@ -301,17 +282,11 @@ impl Message {
 
 impl Enum {
     pub fn number(&self, name: &str) -> Option<i32> {
-        self.values
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, number)| *number)
+        self.values.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
     }
 
     pub fn name_of(&self, number: i32) -> Option<&'static str> {
-        self.values
-            .iter()
-            .find(|(_, known)| *known == number)
-            .map(|(name, _)| *name)
+        self.values.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
     }
 }
 
@@ -361,10 +336,7 @@ fn read_value(line: &'static str) -> Option<(&'static str, i32)> {
 
 fn read_oneof(line: &'static str) -> Option<Oneof> {
     let mut parts = line.split('\t').skip(1);
-    Some(Oneof {
-        name: parts.next()?,
-        required: parts.next().is_some(),
-    })
+    Some(Oneof { name: parts.next()?, required: parts.next().is_some() })
 }
 
 #[cfg(test)]
@@ -376,13 +348,8 @@ mod tests {
         let cluster = Schema::get().message("envoy.config.cluster.v3.Cluster").unwrap();
         let field = cluster.field("connect_timeout").unwrap();
         assert_eq!(cluster.field("connectTimeout").unwrap().number, field.number);
-        assert_eq!(
-            (field.name, field.json, field.label),
-            ("connect_timeout", "connectTimeout", Label::Singular)
-        );
-        let Kind::Message(duration) = field.kind else {
-            panic!("{:?}", field.kind)
-        };
+        assert_eq!((field.name, field.json, field.label), ("connect_timeout", "connectTimeout", Label::Singular));
+        let Kind::Message(duration) = field.kind else { panic!("{:?}", field.kind) };
         assert_eq!(Schema::get().message_at(duration).form, Form::Duration);
         assert!(cluster.field("connecttimeout").is_none());
     }
@@ -392,19 +359,14 @@ mod tests {
         let label = |message: &str, field: &str| Schema::get().message(message).unwrap().field(field).unwrap().label;
         assert_eq!(label("envoy.config.cluster.v3.Cluster", "type"), Label::Member(0));
         assert_eq!(label("envoy.config.cluster.v3.Cluster", "filters"), Label::Repeated);
-        assert_eq!(
-            label("envoy.config.core.v3.Metadata", "filter_metadata"),
-            Label::Map(Scalar::String)
-        );
+        assert_eq!(label("envoy.config.core.v3.Metadata", "filter_metadata"), Label::Map(Scalar::String));
         assert_eq!(label("envoy.config.core.v3.SocketAddress", "address"), Label::Singular);
     }
 
     #[test]
     fn enums_name_their_numbers() {
         let cluster = Schema::get().message("envoy.config.cluster.v3.Cluster").unwrap();
-        let Kind::Enum(id) = cluster.field("lbPolicy").unwrap().kind else {
-            panic!("an enum")
-        };
+        let Kind::Enum(id) = cluster.field("lbPolicy").unwrap().kind else { panic!("an enum") };
         let policies = Schema::get().enumeration(id);
         assert_eq!(policies.number("RING_HASH"), Some(2));
         assert_eq!(policies.name_of(0), Some("ROUND_ROBIN"));
@@ -414,30 +376,15 @@ mod tests {
     #[test]
     fn type_urls_count_from_the_last_slash() {
         let name = "envoy.config.cluster.v3.Cluster";
-        for url in [
-            name.to_owned(),
-            format!("type.googleapis.com/{name}"),
-            format!("a/b/{name}"),
-            format!("/{name}"),
-        ] {
-            assert_eq!(
-                Schema::get().message_of_url(&url).map(|message| message.name),
-                Some(name),
-                "{url}"
-            );
+        for url in [name.to_owned(), format!("type.googleapis.com/{name}"), format!("a/b/{name}"), format!("/{name}")] {
+            assert_eq!(Schema::get().message_of_url(&url).map(|message| message.name), Some(name), "{url}");
         }
         assert!(Schema::get().message_of_url("type.googleapis.com/").is_none());
     }
 
     #[test]
     fn a_malformed_schema_is_refused() {
-        for text in [
-            ">A\n\tx\t1\t>B",
-            ">B\n>A",
-            ">A\n\tx\tone\tstring",
-            ">A\n\tx\t1\tstring\tmin_lem=1",
-            "=E\n\tA",
-        ] {
+        for text in [">A\n\tx\t1\t>B", ">B\n>A", ">A\n\tx\tone\tstring", ">A\n\tx\t1\tstring\tmin_lem=1", "=E\n\tA"] {
             assert!(Schema::read(text).is_err(), "{text}");
         }
     }

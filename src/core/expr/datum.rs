@@ -104,12 +104,9 @@ impl<'a> Datum<'a> {
             Value::Number(number) => Self::Number(Number::from_json(&number)),
             Value::String(text) => Self::Text(text.into()),
             Value::Array(elements) => Self::list(elements.into_iter().map(Self::owned).collect()),
-            Value::Object(entries) => Self::object(
-                entries
-                    .into_iter()
-                    .map(|(key, value)| (key, Self::owned(value)))
-                    .collect(),
-            ),
+            Value::Object(entries) => {
+                Self::object(entries.into_iter().map(|(key, value)| (key, Self::owned(value))).collect())
+            }
         }
     }
 
@@ -192,14 +189,12 @@ impl<'a> Datum<'a> {
     /// The entries of an object, sorted by key. Of a scope, this asks for every name.
     pub(super) fn entries(&self, runtime: &Runtime) -> Result<Option<Entries<'_, 'a>>, EvalError> {
         Ok(Some(match self {
-            Self::Object(entries) => entries
-                .iter()
-                .map(|(key, value)| (Cow::Borrowed(key.as_str()), value.clone()))
-                .collect(),
-            Self::Json(Value::Object(entries)) => entries
-                .iter()
-                .map(|(key, value)| (Cow::Borrowed(key.as_str()), Self::Json(value)))
-                .collect(),
+            Self::Object(entries) => {
+                entries.iter().map(|(key, value)| (Cow::Borrowed(key.as_str()), value.clone())).collect()
+            }
+            Self::Json(Value::Object(entries)) => {
+                entries.iter().map(|(key, value)| (Cow::Borrowed(key.as_str()), Self::Json(value))).collect()
+            }
             Self::Scope(scope) => {
                 let mut entries = Vec::new();
                 for name in scope.names() {
@@ -234,10 +229,7 @@ impl<'a> Datum<'a> {
                 Value::from(text::repair(bytes))
             }
             Self::List(elements) => {
-                let copied: Result<_, _> = elements
-                    .iter()
-                    .map(|element| element.copy(runtime, depth + 1))
-                    .collect();
+                let copied: Result<_, _> = elements.iter().map(|element| element.copy(runtime, depth + 1)).collect();
                 Value::Array(copied?)
             }
             Self::Object(entries) => {
@@ -292,10 +284,7 @@ impl<'a> Datum<'a> {
         if kind != Type::Object {
             return Ok(kind == Type::Null || (kind == Type::Boolean && self.as_bool() == other.as_bool()));
         }
-        let (left, right) = (
-            self.entries(runtime)?.unwrap_or_default(),
-            other.entries(runtime)?.unwrap_or_default(),
-        );
+        let (left, right) = (self.entries(runtime)?.unwrap_or_default(), other.entries(runtime)?.unwrap_or_default());
         if left.len() != right.len() {
             return Ok(false);
         }
@@ -318,10 +307,7 @@ fn copy_json(value: &Value, runtime: &Runtime, depth: usize) -> Result<Value, Ev
             Value::String(text.clone())
         }
         Value::Array(elements) => {
-            let copied: Result<_, _> = elements
-                .iter()
-                .map(|element| copy_json(element, runtime, depth + 1))
-                .collect();
+            let copied: Result<_, _> = elements.iter().map(|element| copy_json(element, runtime, depth + 1)).collect();
             Value::Array(copied?)
         }
         Value::Object(entries) => {

@@ -12,18 +12,9 @@ pub enum EvalError {
     #[error("unknown function: {name}")]
     UnknownFunction { name: String },
     #[error("function {name}: incorrect number of args: expected {expected}, got {given}")]
-    Arity {
-        name: &'static str,
-        expected: String,
-        given: usize,
-    },
+    Arity { name: &'static str, expected: String, given: usize },
     #[error("function {name}, argument #{position}: Invalid type for: {given}, expected: {expected}")]
-    Type {
-        name: &'static str,
-        position: usize,
-        given: String,
-        expected: String,
-    },
+    Type { name: &'static str, position: usize, given: String, expected: String },
     #[error("JMESPath function '{name}': {reason}")]
     Function { name: &'static str, reason: String },
     #[error("a slice with step 0 has no end")]
@@ -37,11 +28,7 @@ pub enum EvalError {
     #[error("{0} has to be looked up first")]
     Needs(Lookup),
     #[error("`{}` goes beyond {limit} {bound}", super::shorten(expression))]
-    Budget {
-        expression: String,
-        bound: Bound,
-        limit: u64,
-    },
+    Budget { expression: String, bound: Bound, limit: u64 },
 }
 
 /// A fact that an evaluation asks for.

@@ -29,30 +29,18 @@ pub(super) fn evaluate<'a>(node: &'a Node, current: &Datum<'a>, runtime: &Runtim
             let left = evaluate(left, current, runtime)?;
             Ok(element(&left, *index))
         }
-        Kind::Project {
-            source,
-            projection,
-            each,
-        } => project(source, projection, each, current, runtime),
+        Kind::Project { source, projection, each } => project(source, projection, each, current, runtime),
         Kind::Pipe(left, right) => {
             let left = forgiving(left, current, runtime)?;
             forgiving(right, &left, runtime)
         }
         Kind::Or(left, right) => {
             let left = forgiving(left, current, runtime)?;
-            if left.is_truthy() {
-                Ok(left)
-            } else {
-                forgiving(right, current, runtime)
-            }
+            if left.is_truthy() { Ok(left) } else { forgiving(right, current, runtime) }
         }
         Kind::And(left, right) => {
             let left = forgiving(left, current, runtime)?;
-            if left.is_truthy() {
-                evaluate(right, current, runtime)
-            } else {
-                Ok(left)
-            }
+            if left.is_truthy() { evaluate(right, current, runtime) } else { Ok(left) }
         }
         Kind::Not(inner) => Ok(Datum::Bool(!forgiving(inner, current, runtime)?.is_truthy())),
         Kind::Compare(comparator, left, right) => {
@@ -76,11 +64,7 @@ pub(super) fn evaluate<'a>(node: &'a Node, current: &Datum<'a>, runtime: &Runtim
             Ok(Datum::object(entries))
         }
         Kind::Reference(inner) => Ok(Datum::Reference(Reference(inner))),
-        Kind::Call {
-            name,
-            function,
-            arguments,
-        } => {
+        Kind::Call { name, function, arguments } => {
             let Some(function) = function else {
                 return Err(EvalError::UnknownFunction { name: name.clone() }.into());
             };
@@ -126,15 +110,8 @@ fn element<'a>(list: &Datum<'a>, index: i64) -> Datum<'a> {
     let Some(elements) = list.elements() else {
         return Datum::Null;
     };
-    let position = if index < 0 {
-        index + elements.len() as i64
-    } else {
-        index
-    };
-    usize::try_from(position)
-        .ok()
-        .and_then(|position| elements.get(position))
-        .unwrap_or(Datum::Null)
+    let position = if index < 0 { index + elements.len() as i64 } else { index };
+    usize::try_from(position).ok().and_then(|position| elements.get(position)).unwrap_or(Datum::Null)
 }
 
 fn project<'a>(
@@ -148,11 +125,7 @@ fn project<'a>(
         Projection::Elements | Projection::Slice(_) => forgiving(source, current, runtime)?,
         Projection::Values | Projection::Flatten | Projection::Filter(_) => lenient(source, current, runtime)?,
     };
-    let mut collected = Collector {
-        each,
-        runtime,
-        elements: Vec::new(),
-    };
+    let mut collected = Collector { each, runtime, elements: Vec::new() };
     match projection {
         Projection::Values => {
             let Some(entries) = source.entries(runtime)? else {

@@ -58,10 +58,7 @@ const FAMILIES: &[&[Function]] = &[
 
 /// The function of that name.
 pub fn find(name: &str) -> Option<&'static Function> {
-    FAMILIES
-        .iter()
-        .flat_map(|family| family.iter())
-        .find(|function| function.name == name)
+    FAMILIES.iter().flat_map(|family| family.iter()).find(|function| function.name == name)
 }
 
 /// All functions, sorted by name.
@@ -74,26 +71,13 @@ pub fn catalogue() -> Vec<&'static Function> {
 /// Checks the arguments against the signature, then calls.
 pub(super) fn call<'a>(function: &'static Function, values: &[Datum<'a>], runtime: &Runtime) -> Outcome<'a> {
     let variadic = function.takes.last().is_some_and(|last| last.ends_with("..."));
-    let enough = if variadic {
-        values.len() >= function.least()
-    } else {
-        values.len() == function.takes.len()
-    };
+    let enough = if variadic { values.len() >= function.least() } else { values.len() == function.takes.len() };
     if !enough {
         let least = if variadic { "at least " } else { "" };
         let expected = format!("{least}{}", function.least());
-        return Err(EvalError::Arity {
-            name: function.name,
-            expected,
-            given: values.len(),
-        }
-        .into());
+        return Err(EvalError::Arity { name: function.name, expected, given: values.len() }.into());
     }
-    let arguments = Arguments {
-        function,
-        values,
-        runtime,
-    };
+    let arguments = Arguments { function, values, runtime };
     for (position, value) in values.iter().enumerate() {
         let wanted = function.takes[position.min(function.takes.len() - 1)];
         if !accepts(wanted.trim_end_matches('.'), value) {
@@ -105,11 +89,7 @@ pub(super) fn call<'a>(function: &'static Function, values: &[Datum<'a>], runtim
 
 fn accepts(wanted: &str, value: &Datum<'_>) -> bool {
     let kind = value.type_of();
-    let every = |kind| {
-        value
-            .elements()
-            .is_some_and(|elements| elements.iter().all(|one| one.type_of() == kind))
-    };
+    let every = |kind| value.elements().is_some_and(|elements| elements.iter().all(|one| one.type_of() == kind));
     wanted.split('|').any(|wanted| match wanted {
         "any" => kind != Type::Reference,
         "ignored" => true,
@@ -158,19 +138,13 @@ impl<'c, 'a> Arguments<'c, 'a> {
     }
 
     fn text(&self, position: usize) -> Result<Cow<'c, str>, Fault<'a>> {
-        let text = self
-            .get(position)
-            .as_text()
-            .ok_or_else(|| self.wrong_type(position, "string"))?;
+        let text = self.get(position).as_text().ok_or_else(|| self.wrong_type(position, "string"))?;
         self.runtime.read(text.len())?;
         Ok(text)
     }
 
     fn bytes(&self, position: usize) -> Result<&'c [u8], Fault<'a>> {
-        let bytes = self
-            .get(position)
-            .as_bytes()
-            .ok_or_else(|| self.wrong_type(position, "string"))?;
+        let bytes = self.get(position).as_bytes().ok_or_else(|| self.wrong_type(position, "string"))?;
         self.runtime.read(bytes.len())?;
         Ok(bytes)
     }
@@ -184,26 +158,18 @@ impl<'c, 'a> Arguments<'c, 'a> {
     }
 
     fn number(&self, position: usize) -> Result<Number, Fault<'a>> {
-        self.get(position)
-            .as_number()
-            .ok_or_else(|| self.wrong_type(position, "number"))
+        self.get(position).as_number().ok_or_else(|| self.wrong_type(position, "number"))
     }
 
     /// The elements of a list, whose visit is paid for here.
     fn list(&self, position: usize) -> Result<Elements<'c, 'a>, Fault<'a>> {
-        let elements = self
-            .get(position)
-            .elements()
-            .ok_or_else(|| self.wrong_type(position, "array"))?;
+        let elements = self.get(position).elements().ok_or_else(|| self.wrong_type(position, "array"))?;
         self.runtime.step(elements.len())?;
         Ok(elements)
     }
 
     fn entries(&self, position: usize) -> Result<Entries<'c, 'a>, Fault<'a>> {
-        let entries = self
-            .get(position)
-            .entries(self.runtime)?
-            .ok_or_else(|| self.wrong_type(position, "object"))?;
+        let entries = self.get(position).entries(self.runtime)?.ok_or_else(|| self.wrong_type(position, "object"))?;
         self.runtime.step(entries.len())?;
         Ok(entries)
     }
@@ -234,11 +200,7 @@ impl<'c, 'a> Arguments<'c, 'a> {
     }
 
     fn fail(&self, reason: impl fmt::Display) -> Fault<'a> {
-        EvalError::Function {
-            name: self.function.name,
-            reason: reason.to_string(),
-        }
-        .into()
+        EvalError::Function { name: self.function.name, reason: reason.to_string() }.into()
     }
 }
 
@@ -251,9 +213,7 @@ mod tests {
 
     fn run(expression: &str) -> Result<Value, EvalError> {
         let runtime = Runtime::new("2024-02-29T12:00:00Z".parse().expect("a time"), 42);
-        Expression::compile(expression)
-            .expect("an expression")
-            .search_json(&json!({"a": {"b": 1}}), &runtime)
+        Expression::compile(expression).expect("an expression").search_json(&json!({"a": {"b": 1}}), &runtime)
     }
 
     #[test]
@@ -276,16 +236,9 @@ mod tests {
         assert_eq!(names.len(), 26 + 50);
         assert!(names.windows(2).all(|pair| pair[0] < pair[1]), "a name occurs twice");
         for function in catalogue() {
-            for wanted in function
-                .takes
-                .iter()
-                .flat_map(|wanted| wanted.trim_end_matches('.').split('|'))
-            {
+            for wanted in function.takes.iter().flat_map(|wanted| wanted.trim_end_matches('.').split('|')) {
                 let known = ["any", "ignored", "string", "number", "array", "object", "expression"];
-                assert!(
-                    known.contains(&wanted) || ["array[string]", "array[number]"].contains(&wanted),
-                    "{function}"
-                );
+                assert!(known.contains(&wanted) || ["array[string]", "array[number]"].contains(&wanted), "{function}");
             }
         }
     }
@@ -301,10 +254,7 @@ mod tests {
         check("length()", "incorrect number of args");
         check("length(a, a)", "incorrect number of args");
         check("merge()", "incorrect number of args: expected at least 1");
-        check(
-            "length(missing)",
-            "Invalid type for: null, expected: string|array|object",
-        );
+        check("length(missing)", "Invalid type for: null, expected: string|array|object");
         check("split(missing, ',')", "Invalid type for: null, expected: string");
         check("a.x | split(@, ',')", "Invalid type for: null");
         check("merge(a, missing)", "Invalid type for: null, expected: object");
@@ -335,15 +285,9 @@ mod tests {
         check("object_from_lists(`[null]`, `[]`)", "a key must be");
         check("sort_by(`[{\"a\": 1}, {}]`, &a)", "an element has no key \"a\"");
         check("sort_by(`[{\"a\": 1}, {}]`, &a) || 'x'", "an element has no key \"a\"");
-        check(
-            "x509_decode('xyz')",
-            "JMESPath function 'x509_decode': failed to decode PEM block",
-        );
+        check("x509_decode('xyz')", "JMESPath function 'x509_decode': failed to decode PEM block");
         check("parse_yaml('a: [')", "JMESPath function 'parse_yaml'");
-        check(
-            "sort_by(`[{\"a\": 1}, {\"a\": \"x\"}]`, &a)",
-            "all numbers or all strings",
-        );
+        check("sort_by(`[{\"a\": 1}, {\"a\": \"x\"}]`, &a)", "all numbers or all strings");
         check("avg(`[]`)", "NaN");
         check("to_number('inf')", "infinite");
         check(

@@ -26,10 +26,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
-                format!(
-                    "the regular expression `{}` is too large when compiled",
-                    super::shorten(pattern)
-                )
+                format!("the regular expression `{}` is too large when compiled", super::shorten(pattern))
             }
             other => complaint(pattern, &other.to_string()),
         })
@@ -122,9 +119,7 @@ fn escape(rest: &str, place: Place, out: &mut String) -> usize {
             out.push(escaped);
             // `\x{10FFFF}` and `\p{Greek}` go together with their braces.
             if matches!(escaped, 'x' | 'p' | 'P')
-                && let Some(end) = rest
-                    .strip_prefix(['\\'])
-                    .and_then(|rest| rest[1..].starts_with('{').then_some(rest))
+                && let Some(end) = rest.strip_prefix(['\\']).and_then(|rest| rest[1..].starts_with('{').then_some(rest))
                 && let Some(close) = end.find('}')
             {
                 out.push_str(&end[1..=close]);
@@ -189,9 +184,7 @@ fn count(rest: &str) -> Result<Option<usize>, String> {
     }
     let large = |text: &str| !text.is_empty() && text.parse::<u32>().map_or(true, |count| count > MAX_COUNT);
     if large(least) || large(most) {
-        return Err(format!(
-            "bad regular expression: the count {{{inside}}} is above {MAX_COUNT}"
-        ));
+        return Err(format!("bad regular expression: the count {{{inside}}} is above {MAX_COUNT}"));
     }
     Ok(Some(close + 1))
 }

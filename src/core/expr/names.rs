@@ -52,11 +52,7 @@ mod tests {
         #[track_caller]
         fn check(expression: &str, expected: &[&str]) {
             let compiled = Expression::compile(expression).expect(expression);
-            assert_eq!(
-                compiled.names().into_iter().collect::<Vec<_>>(),
-                expected,
-                "{expression}"
-            );
+            assert_eq!(compiled.names().into_iter().collect::<Vec<_>>(), expected, "{expression}");
         }
         check("a.b.c", &["a"]);
         check("a[0].b || c", &["a", "c"]);

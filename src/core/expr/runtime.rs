@@ -25,11 +25,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            steps: 2_000_000,
-            bytes: 16 << 20,
-            depth: 256,
-        }
+        Self { steps: 2_000_000, bytes: 16 << 20, depth: 256 }
     }
 }
 
@@ -125,9 +121,7 @@ impl Runtime {
     }
 
     pub(super) fn addresses(&self, host: &str) -> Result<&Result<Vec<IpAddr>, String>, EvalError> {
-        self.hosts
-            .get(host)
-            .ok_or_else(|| EvalError::Needs(Lookup::Host(host.to_owned())))
+        self.hosts.get(host).ok_or_else(|| EvalError::Needs(Lookup::Host(host.to_owned())))
     }
 
     /// A number below `bound`, the next of the seeded sequence (SplitMix64).
@@ -155,11 +149,7 @@ impl Runtime {
 
 #[cold]
 pub(super) fn exceeded(bound: Bound, limit: u64) -> EvalError {
-    EvalError::Budget {
-        expression: String::new(),
-        bound,
-        limit,
-    }
+    EvalError::Budget { expression: String::new(), bound, limit }
 }
 
 #[inline]

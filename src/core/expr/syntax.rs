@@ -35,11 +35,7 @@ pub struct SyntaxError {
 impl SyntaxError {
     fn at(expression: &str, offset: usize, reason: impl Into<String>) -> Self {
         let column = expression.get(..offset).map_or(0, |before| before.chars().count()) + 1;
-        Self {
-            expression: expression.to_owned(),
-            column,
-            reason: reason.into(),
-        }
+        Self { expression: expression.to_owned(), column, reason: reason.into() }
     }
 
     /// The line of the expression that is wrong, with a caret under the column, for people at a terminal.

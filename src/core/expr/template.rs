@@ -42,31 +42,16 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    #[error(
-        "failed to resolve {} at path {path}: JMESPath query failed: {reason}",
-        super::shorten(expression)
-    )]
-    Expression {
-        path: String,
-        expression: String,
-        reason: EvalError,
-    },
+    #[error("failed to resolve {} at path {path}: JMESPath query failed: {reason}", super::shorten(expression))]
+    Expression { path: String, expression: String, reason: EvalError },
     #[error("failed to resolve {} at path {path}: {reason}", super::shorten(&reason.expression))]
     Syntax { path: String, reason: SyntaxError },
     #[error("failed to resolve {reference} at path {path}: {reason}")]
-    Reference {
-        path: String,
-        reference: String,
-        reason: String,
-    },
+    Reference { path: String, reference: String, reason: String },
     #[error("expected string after substituting variables in key {key:?} at path {path}")]
     Key { path: String, key: String },
     #[error("failed to resolve {expression} at path {path}: only text can be substituted with {{{{- }}}}, not {given}")]
-    Shallow {
-        path: String,
-        expression: String,
-        given: String,
-    },
+    Shallow { path: String, expression: String, given: String },
     #[error("substitution at path {path}: {reason}")]
     Budget { path: String, reason: EvalError },
 }
@@ -87,10 +72,7 @@ impl TemplateError {
     /// The fact that has to be found before substituting again.
     pub fn needs(&self) -> Option<&Lookup> {
         match self {
-            Self::Expression {
-                reason: EvalError::Needs(lookup),
-                ..
-            } => Some(lookup),
+            Self::Expression { reason: EvalError::Needs(lookup), .. } => Some(lookup),
             _ => None,
         }
     }
@@ -111,10 +93,7 @@ impl Template {
         };
         match &template.document {
             Ok(document) => {
-                let mut survey = Survey {
-                    expressions: BTreeMap::new(),
-                    problems: Vec::new(),
-                };
+                let mut survey = Survey { expressions: BTreeMap::new(), problems: Vec::new() };
                 survey.visit(document, &Path::root());
                 template.expressions = survey.expressions;
                 template.problems = survey.problems;
@@ -138,12 +117,7 @@ impl Template {
     /// The document with every variable replaced by its value.
     pub fn substitute(&self, scope: &dyn Scope, runtime: &Runtime) -> Result<Value, TemplateError> {
         let document = self.document.as_ref().map_err(Clone::clone)?;
-        Substitution {
-            scope,
-            runtime,
-            known: &self.expressions,
-        }
-        .document(document, &Path::root(), 0, 0)
+        Substitution { scope, runtime, known: &self.expressions }.document(document, &Path::root(), 0, 0)
     }
 }
 
@@ -155,24 +129,15 @@ struct Path<'p> {
 
 impl<'p> Path<'p> {
     fn root() -> Self {
-        Self {
-            parent: None,
-            step: String::new(),
-        }
+        Self { parent: None, step: String::new() }
     }
 
     fn key(&'p self, key: &str) -> Self {
-        Self {
-            parent: Some(self),
-            step: key.replace('/', "\\/"),
-        }
+        Self { parent: Some(self), step: key.replace('/', "\\/") }
     }
 
     fn index(&'p self, index: usize) -> Self {
-        Self {
-            parent: Some(self),
-            step: index.to_string(),
-        }
+        Self { parent: Some(self), step: index.to_string() }
     }
 
     fn steps(&self) -> Vec<&str> {
@@ -234,10 +199,7 @@ impl Survey {
                 Ok(compiled) => {
                     self.expressions.insert(expression.to_owned(), compiled);
                 }
-                Err(reason) => self.problems.push(TemplateError::Syntax {
-                    path: path.to_string(),
-                    reason,
-                }),
+                Err(reason) => self.problems.push(TemplateError::Syntax { path: path.to_string(), reason }),
             }
         }
     }
@@ -261,9 +223,7 @@ enum Replaced {
 impl Substitution<'_> {
     /// `rounds` counts how many replacements this document is the result of.
     fn document(&self, value: &Value, path: &Path<'_>, depth: usize, rounds: u64) -> Result<Value, TemplateError> {
-        self.pay(path, || {
-            self.runtime.step(1).and_then(|()| self.runtime.check_depth(depth))
-        })?;
+        self.pay(path, || self.runtime.step(1).and_then(|()| self.runtime.check_depth(depth)))?;
         Ok(match value {
             Value::String(text) => match self.text(text, path)? {
                 Replaced::Text(text) => Value::String(text),
@@ -298,10 +258,7 @@ impl Substitution<'_> {
         match self.text(key, parent)? {
             Replaced::Text(text) | Replaced::Whole(Value::String(text)) => Ok(text),
             Replaced::Whole(Value::Null) => Ok(key.to_owned()),
-            Replaced::Whole(_) => Err(TemplateError::Key {
-                path: parent.to_string(),
-                key: key.to_owned(),
-            }),
+            Replaced::Whole(_) => Err(TemplateError::Key { path: parent.to_string(), key: key.to_owned() }),
         }
     }
 
@@ -340,11 +297,7 @@ impl Substitution<'_> {
         self.pay(path, || self.runtime.step(TOKEN_STEPS))?;
         let mut expression = token.expression().to_owned();
         if expression == "@" {
-            let root = if self.scope.names().contains(&"target") {
-                "target"
-            } else {
-                "request.object"
-            };
+            let root = if self.scope.names().contains(&"target") { "target" } else { "request.object" };
             expression = token::current_path(root, &path.steps());
         }
         if expression.contains("request.object") && self.is_delete(&expression, path)? {
@@ -354,23 +307,16 @@ impl Substitution<'_> {
     }
 
     fn is_delete(&self, expression: &str, path: &Path<'_>) -> Result<bool, TemplateError> {
-        let request = self
-            .scope
-            .lookup("request", self.runtime)
-            .map_err(|reason| TemplateError::Expression {
-                path: path.to_string(),
-                expression: expression.to_owned(),
-                reason,
-            })?;
-        Ok(request
-            .and_then(|request| request.get("operation"))
-            .is_some_and(|operation| operation == "DELETE"))
+        let request = self.scope.lookup("request", self.runtime).map_err(|reason| TemplateError::Expression {
+            path: path.to_string(),
+            expression: expression.to_owned(),
+            reason,
+        })?;
+        Ok(request.and_then(|request| request.get("operation")).is_some_and(|operation| operation == "DELETE"))
     }
 
     fn whole(&self, token: &Token<'_>, expression: &str, path: &Path<'_>) -> Result<Value, TemplateError> {
-        let value = self.evaluate(expression, path, |compiled| {
-            compiled.resolve_json(self.scope, self.runtime)
-        })?;
+        let value = self.evaluate(expression, path, |compiled| compiled.resolve_json(self.scope, self.runtime))?;
         if token.is_shallow() && !value.is_string() && !value.is_null() {
             return Err(shallow(expression, path, value.to_string()));
         }
@@ -384,11 +330,7 @@ impl Substitution<'_> {
                 return Ok(Err(shallow(expression, path, text::brief(&found))));
             }
             let embedded = text::embed(&found, self.runtime)?;
-            Ok(Ok(if token.is_shallow() {
-                token::escape(&embedded)
-            } else {
-                embedded
-            }))
+            Ok(Ok(if token.is_shallow() { token::escape(&embedded) } else { embedded }))
         })?
     }
 
@@ -402,10 +344,8 @@ impl Substitution<'_> {
         let compiled = match self.known.get(expression) {
             Some(known) => known,
             None => {
-                fresh = Expression::compile(expression).map_err(|reason| TemplateError::Syntax {
-                    path: path.to_string(),
-                    reason,
-                })?;
+                fresh = Expression::compile(expression)
+                    .map_err(|reason| TemplateError::Syntax { path: path.to_string(), reason })?;
                 &fresh
             }
         };

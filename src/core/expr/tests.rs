@@ -21,14 +21,7 @@ fn check(expression: &str, document: Value, expected: Value) {
 #[test]
 fn a_missing_key_is_an_error_where_it_is_read() {
     let document = json!({"a": {"b": 1}});
-    for (expression, key) in [
-        ("a.x", "x"),
-        ("x", "x"),
-        ("x[0]", "x"),
-        ("a.x.y", "x"),
-        ("a && x", "x"),
-        ("(x)", "x"),
-    ] {
+    for (expression, key) in [("a.x", "x"), ("x", "x"), ("x[0]", "x"), ("a.x.y", "x"), ("a && x", "x"), ("(x)", "x")] {
         let expected = Err(EvalError::NotFound { key: key.to_owned() });
         assert_eq!(search(expression, &document), expected, "{expression}");
     }
@@ -74,13 +67,8 @@ fn some_projections_swallow_every_error_of_their_left_side() {
     assert!(search("length(a)[*]", &json!({"a": 1})).is_err());
     assert!(search("length(a)[0:1]", &json!({"a": 1})).is_err());
     assert!(search("nope(a) || 'x'", &json!({"a": 1})).is_err());
-    let poor = runtime().with_limits(Limits {
-        steps: 3,
-        ..Limits::default()
-    });
-    let spent = Expression::compile("[a, a, a, a][]")
-        .expect("an expression")
-        .search_json(&json!({"a": 1}), &poor);
+    let poor = runtime().with_limits(Limits { steps: 3, ..Limits::default() });
+    let spent = Expression::compile("[a, a, a, a][]").expect("an expression").search_json(&json!({"a": 1}), &poor);
     assert!(matches!(spent, Err(EvalError::Budget { .. })), "{spent:?}");
 }
 
@@ -178,10 +166,7 @@ impl Scope for Lazy {
     fn lookup<'s>(&'s self, name: &str, _: &Runtime) -> Result<Option<&'s Value>, EvalError> {
         self.asked.borrow_mut().push(name.to_owned());
         match name {
-            "broken" => Err(EvalError::Variable {
-                name: name.to_owned(),
-                reason: "cannot be loaded".to_owned(),
-            }),
+            "broken" => Err(EvalError::Variable { name: name.to_owned(), reason: "cannot be loaded".to_owned() }),
             "waiting" => Err(EvalError::Needs(Lookup::Variable(name.to_owned()))),
             _ => Ok(self.values.get(name)),
         }
@@ -197,10 +182,7 @@ fn a_scope_is_asked_only_for_what_is_read() {
     #[track_caller]
     fn check(expression: &str, names: &[&str]) {
         let values = json!({"one": {"two": {"three": 1}, "one": 1}, "two": {"one": 2}, "three": 3});
-        let scope = Lazy {
-            values,
-            asked: Default::default(),
-        };
+        let scope = Lazy { values, asked: Default::default() };
         let compiled = Expression::compile(expression).expect("an expression");
         let _ = compiled.resolve_json(&scope, &runtime());
         assert_eq!(*scope.asked.borrow(), names, "{expression}");
@@ -224,29 +206,14 @@ fn a_scope_is_asked_only_for_what_is_read() {
 
 #[test]
 fn errors_of_a_scope_cannot_be_swallowed() {
-    let scope = Lazy {
-        values: json!({}),
-        asked: Default::default(),
-    };
-    for expression in [
-        "broken",
-        "broken || 'x'",
-        "broken[]",
-        "[broken]",
-        "to_string(broken)",
-        "broken[?a]",
-        "!broken",
-    ] {
+    let scope = Lazy { values: json!({}), asked: Default::default() };
+    for expression in ["broken", "broken || 'x'", "broken[]", "[broken]", "to_string(broken)", "broken[?a]", "!broken"]
+    {
         let compiled = Expression::compile(expression).expect("an expression");
         let found = compiled.resolve_json(&scope, &runtime());
-        assert!(
-            matches!(found, Err(EvalError::Variable { .. })),
-            "{expression}: {found:?}"
-        );
+        assert!(matches!(found, Err(EvalError::Variable { .. })), "{expression}: {found:?}");
     }
-    let waiting = Expression::compile("waiting.*")
-        .expect("an expression")
-        .resolve_json(&scope, &runtime());
+    let waiting = Expression::compile("waiting.*").expect("an expression").resolve_json(&scope, &runtime());
     assert_eq!(waiting, Err(EvalError::Needs(Lookup::Variable("waiting".to_owned()))));
 }
 

@@ -17,10 +17,7 @@ pub(super) fn embed(datum: &Datum<'_>, runtime: &Runtime) -> Result<String, Eval
 
 /// Compact JSON with sorted keys, as Go's encoder writes it.
 pub(super) fn encode(datum: &Datum<'_>, runtime: &Runtime) -> Result<String, EvalError> {
-    let mut writer = Writer {
-        out: String::new(),
-        runtime,
-    };
+    let mut writer = Writer { out: String::new(), runtime };
     writer.write(datum, 0)?;
     Ok(writer.out)
 }

@@ -41,10 +41,7 @@ const LONGEST: usize = 8192;
 
 impl ApiPath {
     pub fn parse(text: &str) -> Result<Self, PathError> {
-        parse(text).map_err(|reason| PathError {
-            path: text.chars().take(200).collect(),
-            reason,
-        })
+        parse(text).map_err(|reason| PathError { path: text.chars().take(200).collect(), reason })
     }
 
     /// The namespace that the path stays in: of its objects, or the Namespace object that it names itself.
@@ -64,10 +61,7 @@ impl ResourcePath {
 
     /// The value of a query parameter.
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -126,12 +120,7 @@ fn check_part(part: &str) -> Result<(), &'static str> {
     match part {
         "" => Err("it has an empty part; is a variable empty?"),
         "." | ".." => Err("`.` and `..` are not followed"),
-        part if part
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._:~".contains(&byte)) =>
-        {
-            Ok(())
-        }
+        part if part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~".contains(&byte)) => Ok(()),
         _ => Err("a part may hold only letters, digits and `-._:~`"),
     }
 }
@@ -159,11 +148,7 @@ fn decode(text: &str) -> Result<String, &'static str> {
             bytes.push(byte);
             continue;
         }
-        let mut digit = || {
-            rest.next()
-                .and_then(|digit| char::from(digit).to_digit(16))
-                .ok_or(BROKEN)
-        };
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16)).ok_or(BROKEN);
         bytes.push((digit()? * 16 + digit()?) as u8);
     }
     String::from_utf8(bytes).map_err(|_| BROKEN)
@@ -232,22 +217,13 @@ mod tests {
         let path = resource("/apis/apps/v1/namespaces/a/deployments/web/scale");
         assert_eq!(path.group, "apps");
         assert_eq!(path.namespace.as_deref(), Some("a"));
-        assert_eq!(
-            (path.resource.as_str(), path.name.as_deref()),
-            ("deployments", Some("web"))
-        );
+        assert_eq!((path.resource.as_str(), path.name.as_deref()), ("deployments", Some("web")));
         assert_eq!(path.subresource.as_deref(), Some("scale"));
 
         let path = resource("/api/v1/namespaces/a");
-        assert_eq!(
-            (path.namespace.as_deref(), path.resource.as_str()),
-            (None, "namespaces")
-        );
+        assert_eq!((path.namespace.as_deref(), path.resource.as_str()), (None, "namespaces"));
         assert_eq!(ApiPath::Resource(path).namespace(), Some("a"));
-        assert_eq!(
-            resource("/api/v1/namespaces/a/finalize").subresource.as_deref(),
-            Some("finalize")
-        );
+        assert_eq!(resource("/api/v1/namespaces/a/finalize").subresource.as_deref(), Some("finalize"));
         assert_eq!(resource("/api/v1/namespaces/a/pods/").name, None);
         assert_eq!(resource("/api/v1/pods").namespace, None);
     }
@@ -256,10 +232,7 @@ mod tests {
     fn parameters_are_escaped_on_the_wire() {
         let path = resource("/api/v1/pods?labelSelector=app=web,tier in (a, b)&limit=5");
         assert_eq!(path.parameter("labelSelector"), Some("app=web,tier in (a, b)"));
-        assert_eq!(
-            path.to_string(),
-            "/api/v1/pods?labelSelector=app%3Dweb%2Ctier%20in%20%28a%2C%20b%29&limit=5"
-        );
+        assert_eq!(path.to_string(), "/api/v1/pods?labelSelector=app%3Dweb%2Ctier%20in%20%28a%2C%20b%29&limit=5");
         assert_eq!(resource(&path.to_string()), path);
     }
 
@@ -283,10 +256,7 @@ mod tests {
             assert!(ApiPath::parse(text).is_err(), "{text}");
         }
         assert_eq!(ApiPath::parse("/version"), Ok(ApiPath::Discovery("/version".into())));
-        assert_eq!(
-            ApiPath::parse("/apis/apps/v1/"),
-            Ok(ApiPath::Discovery("/apis/apps/v1".into()))
-        );
+        assert_eq!(ApiPath::parse("/apis/apps/v1/"), Ok(ApiPath::Discovery("/apis/apps/v1".into())));
     }
 
     proptest! {

@@ -13,10 +13,7 @@ pub(super) fn dress(body: &mut Map<String, Value>, key: &ObjectKey) -> Result<()
         Some(kind) if *kind == key.gvk.kind => {}
         Some(other) => {
             let said = other.as_str().map_or_else(|| other.to_string(), str::to_owned);
-            return Err(Cause::OtherKind {
-                body: said,
-                target: key.gvk.kind.clone(),
-            });
+            return Err(Cause::OtherKind { body: said, target: key.gvk.kind.clone() });
         }
     }
     body.insert("apiVersion".to_owned(), key.gvk.api_version().into());
@@ -26,10 +23,7 @@ pub(super) fn dress(body: &mut Map<String, Value>, key: &ObjectKey) -> Result<()
         *metadata = Value::Object(Map::new());
     }
     let Value::Object(metadata) = metadata else {
-        return Err(Cause::NotObject {
-            what: "metadata",
-            found: metadata.to_string(),
-        });
+        return Err(Cause::NotObject { what: "metadata", found: metadata.to_string() });
     };
     metadata.insert("name".to_owned(), key.name.as_str().into());
     match &key.namespace {
@@ -74,11 +68,7 @@ mod tests {
     use crate::core::resource::Gvk;
 
     fn key(namespace: Option<&str>) -> ObjectKey {
-        ObjectKey {
-            gvk: Gvk::new("v1", "Secret"),
-            namespace: namespace.map(str::to_owned),
-            name: "s".into(),
-        }
+        ObjectKey { gvk: Gvk::new("v1", "Secret"), namespace: namespace.map(str::to_owned), name: "s".into() }
     }
 
     #[test]
@@ -86,10 +76,7 @@ mod tests {
         #[track_caller]
         fn check(body: Value, namespace: Option<&str>, expected: Value) {
             let mut body = body.as_object().expect("an object").clone();
-            assert_eq!(
-                dress(&mut body, &key(namespace)).map(|()| Value::Object(body)),
-                Ok(expected)
-            );
+            assert_eq!(dress(&mut body, &key(namespace)).map(|()| Value::Object(body)), Ok(expected));
         }
         let full = |metadata: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
         check(json!({}), Some("a"), full(json!({"name": "s", "namespace": "a"})));
@@ -99,26 +86,16 @@ mod tests {
             Some("a"),
             full(json!({"name": "s", "namespace": "a", "annotations": {}})),
         );
-        check(
-            json!({"metadata": {"namespace": "b"}}),
-            None,
-            full(json!({"name": "s"})),
-        );
+        check(json!({"metadata": {"namespace": "b"}}), None, full(json!({"name": "s"})));
     }
 
     #[test]
     fn another_kind_in_the_body_is_an_error() {
         let mut body = json!({"kind": "ConfigMap"}).as_object().expect("an object").clone();
-        let expected = Cause::OtherKind {
-            body: "ConfigMap".into(),
-            target: "Secret".into(),
-        };
+        let expected = Cause::OtherKind { body: "ConfigMap".into(), target: "Secret".into() };
         assert_eq!(dress(&mut body, &key(None)), Err(expected));
         let mut body = json!({"metadata": []}).as_object().expect("an object").clone();
-        assert!(matches!(
-            dress(&mut body, &key(None)),
-            Err(Cause::NotObject { what: "metadata", .. })
-        ));
+        assert!(matches!(dress(&mut body, &key(None)), Err(Cause::NotObject { what: "metadata", .. })));
     }
 
     #[test]
@@ -131,10 +108,7 @@ mod tests {
             "data": {"k": "v"}, "type": "Opaque",
         });
         let expected = |metadata: Value| json!({"metadata": metadata, "data": {"k": "v"}, "type": "Opaque"});
-        assert_eq!(
-            Value::Object(strip(&source, false)),
-            expected(json!({"name": "s", "labels": {"a": "b"}}))
-        );
+        assert_eq!(Value::Object(strip(&source, false)), expected(json!({"name": "s", "labels": {"a": "b"}})));
         assert_eq!(
             Value::Object(strip(&source, true)),
             expected(json!({"name": "s", "labels": {"a": "b"}, "ownerReferences": [{"uid": "o"}]}))

@@ -19,11 +19,7 @@ pub struct Brake {
 
 impl Brake {
     pub fn new(most: usize, window: i64) -> Self {
-        Self {
-            most,
-            window,
-            deleted: BTreeMap::new(),
-        }
+        Self { most, window, deleted: BTreeMap::new() }
     }
 
     /// Whether one more object of a rule may be deleted now. `left` is how many objects of the rule there are. Only what
@@ -49,10 +45,7 @@ mod tests {
 
     #[test]
     fn holds_many_that_are_most() {
-        let policy = PolicyKey {
-            namespace: None,
-            name: "p".into(),
-        };
+        let policy = PolicyKey { namespace: None, name: "p".into() };
         let mut brake = Brake::new(3, 60);
         let mut deleted = 0;
         for left in (1..=10).rev() {
@@ -66,10 +59,7 @@ mod tests {
 
     #[test]
     fn few_always_pass() {
-        let policy = PolicyKey {
-            namespace: None,
-            name: "p".into(),
-        };
+        let policy = PolicyKey { namespace: None, name: "p".into() };
         let mut brake = Brake::new(3, 60);
         assert!((1..=3).rev().all(|left| brake.passes(&policy, "r", left, 0)));
     }

@@ -15,14 +15,8 @@ use crate::core::problem::FieldPath;
 pub(super) use frame::{Base, Frame, Session};
 
 /// Names that entries may not take.
-pub const RESERVED: &[&str] = &[
-    "images",
-    "request",
-    "serviceAccountName",
-    "serviceAccountNamespace",
-    "element",
-    "elementIndex",
-];
+pub const RESERVED: &[&str] =
+    &["images", "request", "serviceAccountName", "serviceAccountNamespace", "element", "elementIndex"];
 
 /// One entry.
 #[derive(Clone, Debug)]

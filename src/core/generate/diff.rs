@@ -37,11 +37,7 @@ pub fn compare(wanted: &Value, actual: &Value) -> Comparison {
         return Comparison::Same;
     }
     let covered = content(wanted).all(|(path, value)| find(actual, path).is_some_and(|found| covers(found, value)));
-    if covered {
-        Comparison::MoreThanWanted
-    } else {
-        Comparison::Differs
-    }
+    if covered { Comparison::MoreThanWanted } else { Comparison::Differs }
 }
 
 /// A number for the content of an object. Equal content gives equal numbers within one process; status, bookkeeping and
@@ -79,11 +75,7 @@ fn content(object: &Value) -> impl Iterator<Item = (Place<'_>, &Value)> {
 }
 
 fn find<'v>(object: &'v Value, (in_metadata, name): Place<'_>) -> Option<&'v Value> {
-    if in_metadata {
-        object.get("metadata")?.get(name)
-    } else {
-        object.get(name)
-    }
+    if in_metadata { object.get("metadata")?.get(name) } else { object.get(name) }
 }
 
 fn covers(actual: &Value, wanted: &Value) -> bool {
@@ -159,37 +151,17 @@ mod tests {
 
     #[test]
     fn more_may_be_a_default() {
-        check(
-            json!({"spec": {"a": 1}}),
-            json!({"spec": {"a": 1, "b": 2}}),
-            Comparison::MoreThanWanted,
-        );
-        check(
-            json!({"spec": [{"a": 1}]}),
-            json!({"spec": [{"a": 1, "b": 2}]}),
-            Comparison::MoreThanWanted,
-        );
-        check(
-            json!({}),
-            json!({"metadata": {"labels": {"a": "b"}}}),
-            Comparison::MoreThanWanted,
-        );
+        check(json!({"spec": {"a": 1}}), json!({"spec": {"a": 1, "b": 2}}), Comparison::MoreThanWanted);
+        check(json!({"spec": [{"a": 1}]}), json!({"spec": [{"a": 1, "b": 2}]}), Comparison::MoreThanWanted);
+        check(json!({}), json!({"metadata": {"labels": {"a": "b"}}}), Comparison::MoreThanWanted);
     }
 
     #[test]
     fn less_or_other_is_a_difference() {
-        check(
-            json!({"data": {"k": "v"}}),
-            json!({"data": {"k": "w"}}),
-            Comparison::Differs,
-        );
+        check(json!({"data": {"k": "v"}}), json!({"data": {"k": "w"}}), Comparison::Differs);
         check(json!({"data": {"k": "v"}}), json!({}), Comparison::Differs);
         check(json!({"spec": [1]}), json!({"spec": [1, 2]}), Comparison::Differs);
-        check(
-            json!({"metadata": {"labels": {"a": "b"}}}),
-            json!({"metadata": {}}),
-            Comparison::Differs,
-        );
+        check(json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {}}), Comparison::Differs);
     }
 
     #[test]

@@ -41,10 +41,7 @@ impl Marks {
         }
         let some = |key: &str| Some(text(labels, key).to_owned()).filter(|text| !text.is_empty());
         Some(Self {
-            policy: PolicyKey {
-                namespace: some(labels::POLICY_NAMESPACE),
-                name: name.to_owned(),
-            },
+            policy: PolicyKey { namespace: some(labels::POLICY_NAMESPACE), name: name.to_owned() },
             rule: rule.to_owned(),
             trigger: TriggerRef {
                 uid: text(labels, labels::TRIGGER_UID).to_owned(),
@@ -66,12 +63,7 @@ impl TriggerRef {
     pub fn of(object: &Value) -> Self {
         let key = crate::core::resource::ObjectKey::of(object);
         let uid = crate::core::resource::text_at(object, &["metadata", "uid"]).to_owned();
-        Self {
-            uid,
-            gvk: key.gvk,
-            namespace: key.namespace,
-            name: key.name,
-        }
+        Self { uid, gvk: key.gvk, namespace: key.namespace, name: key.name }
     }
 
     /// Whether there is any way to find it.
@@ -109,36 +101,15 @@ mod tests {
 
     #[test]
     fn marks_are_read_as_they_are_written() {
-        let policy = PolicyKey {
-            namespace: None,
-            name: "p".into(),
-        };
+        let policy = PolicyKey { namespace: None, name: "p".into() };
         let gvk = Gvk::new("apps/v1", "Deployment");
-        let cause = labels::Cause {
-            policy: &policy,
-            rule: "r",
-            trigger: &gvk,
-            trigger_namespace: "a",
-            trigger_uid: "u-1",
-        };
+        let cause =
+            labels::Cause { policy: &policy, rule: "r", trigger: &gvk, trigger_namespace: "a", trigger_uid: "u-1" };
         let mut written = Map::new();
         labels::put(&mut written, cause, None);
         let marks = Marks::read(&json!({"metadata": {"labels": written}})).expect("ours");
-        let trigger = TriggerRef {
-            uid: "u-1".into(),
-            gvk,
-            namespace: Some("a".into()),
-            name: String::new(),
-        };
-        assert_eq!(
-            marks,
-            Marks {
-                policy,
-                rule: "r".into(),
-                trigger,
-                source: None
-            }
-        );
+        let trigger = TriggerRef { uid: "u-1".into(), gvk, namespace: Some("a".into()), name: String::new() };
+        assert_eq!(marks, Marks { policy, rule: "r".into(), trigger, source: None });
     }
 
     #[test]
@@ -155,10 +126,7 @@ mod tests {
 
     #[test]
     fn one_rule_is_selected_alone() {
-        let policy = PolicyKey {
-            namespace: Some("a".into()),
-            name: "p".into(),
-        };
+        let policy = PolicyKey { namespace: Some("a".into()), name: "p".into() };
         assert_eq!(
             selector(&policy, Some("r")),
             "app.kubernetes.io/managed-by=kyverno,generate.kyverno.io/policy-name=p,\

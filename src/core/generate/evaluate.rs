@@ -58,17 +58,13 @@ pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluat
     let request = match &applicability {
         Applicability::Needs(fetch) => return Ok(Evaluation::Needs(BTreeSet::from([fetch.clone()]))),
         Applicability::No { because } => {
-            return Ok(Evaluation::NotApplicable {
-                because: because.clone(),
-            });
+            return Ok(Evaluation::NotApplicable { because: because.clone() });
         }
         Applicability::Applies => Cow::Borrowed(trigger.request()),
         Applicability::AppliedBefore => match trigger.request_on_old() {
             Some(request) if is_create_on_deletion(rule, trigger) => Cow::Owned(request),
             _ => {
-                return Ok(Evaluation::Lost {
-                    because: "match and exclude no longer select it".to_owned(),
-                });
+                return Ok(Evaluation::Lost { because: "match and exclude no longer select it".to_owned() });
             }
         },
     };
@@ -82,9 +78,7 @@ pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluat
         Verdict::Waits => return Ok(Evaluation::Needs(session.take_needs())),
         Verdict::Fails { because } => {
             // It may have been different before; a deletion has no before.
-            let before = trigger
-                .request_on_old()
-                .filter(|_| applicability == Applicability::Applies);
+            let before = trigger.request_on_old().filter(|_| applicability == Applicability::Applies);
             let Some(before) = before else {
                 return Ok(Evaluation::Skipped { because });
             };
@@ -129,9 +123,7 @@ pub fn judge(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Applicabil
             Ok(Outcome::Matches) => return Ok(Applicability::Applies),
             Ok(Outcome::MatchedOld) => return Ok(Applicability::AppliedBefore),
             Ok(Outcome::NotApplicable(why)) => {
-                return Ok(Applicability::No {
-                    because: why.to_string(),
-                });
+                return Ok(Applicability::No { because: why.to_string() });
             }
             Err(needed) => needed.namespace,
         };
@@ -139,24 +131,16 @@ pub fn judge(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Applicabil
         let fetch = gate.namespace(&needed).map_err(|refusal| error(refusal.into()))?;
         labels = match facts.answer(&fetch) {
             None => return Ok(Applicability::Needs(fetch)),
-            Some(Answer::Found(namespace)) => Some(
-                namespace
-                    .pointer("/metadata/labels")
-                    .and_then(Value::as_object)
-                    .unwrap_or(&empty),
-            ),
+            Some(Answer::Found(namespace)) => {
+                Some(namespace.pointer("/metadata/labels").and_then(Value::as_object).unwrap_or(&empty))
+            }
             Some(Answer::Absent) => Some(&empty),
             Some(Answer::Failed(reason)) => {
-                return Err(error(Cause::Unreadable {
-                    what: fetch.to_string(),
-                    reason: reason.clone(),
-                }));
+                return Err(error(Cause::Unreadable { what: fetch.to_string(), reason: reason.clone() }));
             }
         };
     }
-    Err(error(Cause::Shape(
-        "the labels of the namespace were asked for twice".to_owned(),
-    )))
+    Err(error(Cause::Shape("the labels of the namespace were asked for twice".to_owned())))
 }
 
 /// Evaluates until nothing is missing, answering each request at once. Ends after a bounded number of rounds.
@@ -177,10 +161,7 @@ pub fn drive(
             evaluation => return Ok(evaluation),
         }
     }
-    let cause = Cause::Budget {
-        what: "rounds of look-ups",
-        limit: facts.limits.rounds,
-    };
+    let cause = Cause::Budget { what: "rounds of look-ups", limit: facts.limits.rounds };
     Err(rule.error(rule.field.clone(), cause))
 }
 
@@ -216,9 +197,7 @@ fn preconditions(
 ) -> Result<Verdict, RuleError> {
     match hold(&rule.preconditions, scope, runtime) {
         Ok(None) => Ok(Verdict::Holds),
-        Ok(Some(because)) => Ok(Verdict::Fails {
-            because: format!("preconditions: {because}"),
-        }),
+        Ok(Some(because)) => Ok(Verdict::Fails { because: format!("preconditions: {because}") }),
         Err(cause) if session.waits_for(&cause) => Ok(Verdict::Waits),
         Err(cause) => Err(rule.error(rule.field.field("preconditions"), cause)),
     }
@@ -226,11 +205,6 @@ fn preconditions(
 
 impl Rule {
     pub(super) fn error(&self, field: FieldPath, cause: Cause) -> RuleError {
-        RuleError {
-            policy: self.policy.clone(),
-            rule: self.name.clone(),
-            field,
-            cause: Box::new(cause),
-        }
+        RuleError { policy: self.policy.clone(), rule: self.name.clone(), field, cause: Box::new(cause) }
     }
 }

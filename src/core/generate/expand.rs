@@ -75,14 +75,7 @@ impl<'e> Expansion<'e> {
             Targets::Once(output) => self.produce(output, scope, Place::default()),
             Targets::Foreach(loops) => {
                 for (entry, each) in loops.iter().enumerate() {
-                    self.iterate(
-                        each,
-                        scope,
-                        Place {
-                            entry: Some(entry),
-                            ..Place::default()
-                        },
-                    );
+                    self.iterate(each, scope, Place { entry: Some(entry), ..Place::default() });
                 }
             }
         }
@@ -93,10 +86,7 @@ impl<'e> Expansion<'e> {
         let list = match each.list.resolve_json(scope, self.runtime) {
             Ok(list) => list,
             Err(reason) => {
-                let cause = Cause::Expression {
-                    expression: each.list.text().to_owned(),
-                    reason: Box::new(reason),
-                };
+                let cause = Cause::Expression { expression: each.list.text().to_owned(), reason: Box::new(reason) };
                 return self.record(place, Err((each.field.field("list"), cause)));
             }
         };
@@ -111,20 +101,14 @@ impl<'e> Expansion<'e> {
                 return;
             }
             if self.elements == limit {
-                let cause = Cause::Budget {
-                    what: "elements",
-                    limit,
-                };
+                let cause = Cause::Budget { what: "elements", limit };
                 return self.record(place, Err((each.field.field("list"), cause)));
             }
             self.elements += 1;
             if element.is_null() {
                 continue;
             }
-            let place = Place {
-                element: Some(index),
-                ..place
-            };
+            let place = Place { element: Some(index), ..place };
             let scope = Frame::of_element(scope, element, index, &each.context);
             match self.holds(&each.preconditions, &scope, &each.field) {
                 Ok(None) => self.produce(&each.output, &scope, place),
@@ -150,26 +134,12 @@ impl<'e> Expansion<'e> {
             Output::CloneSelected(pattern) => self.clone_selected(pattern, scope, place),
             Output::DataList(patterns) => {
                 for (item, pattern) in patterns.iter().enumerate() {
-                    self.data(
-                        pattern,
-                        scope,
-                        Place {
-                            item: Some(item),
-                            ..place
-                        },
-                    );
+                    self.data(pattern, scope, Place { item: Some(item), ..place });
                 }
             }
             Output::CloneEach(patterns) => {
                 for (item, pattern) in patterns.iter().enumerate() {
-                    self.clone_named(
-                        pattern,
-                        scope,
-                        Place {
-                            item: Some(item),
-                            ..place
-                        },
-                    );
+                    self.clone_named(pattern, scope, Place { item: Some(item), ..place });
                 }
             }
         }
@@ -181,10 +151,7 @@ impl<'e> Expansion<'e> {
                 Some(Value::Object(body)) => body,
                 None | Some(Value::Null) => Map::new(),
                 Some(other) => {
-                    let cause = Cause::NotObject {
-                        what: "data",
-                        found: other.to_string(),
-                    };
+                    let cause = Cause::NotObject { what: "data", found: other.to_string() };
                     return Err((pattern.field.field("data"), cause));
                 }
             };
@@ -199,10 +166,8 @@ impl<'e> Expansion<'e> {
             let at = |cause: Cause| (pattern.field.clone(), cause);
             let key = key_of(&rendered, pattern).map_err(at)?;
             let clone = rendered.get("clone").and_then(Value::as_object);
-            let source = clone
-                .map(|clone| Ok((text(clone, "namespace")?, text(clone, "name")?)))
-                .transpose()
-                .map_err(at)?;
+            let source =
+                clone.map(|clone| Ok((text(clone, "namespace")?, text(clone, "name")?))).transpose().map_err(at)?;
             let (namespace, name) = source.unwrap_or_default();
             let source = source_key(&key.gvk, namespace, name).map_err(at)?;
             self.copy(source, key, Mode::Clone, place, pattern)
@@ -248,19 +213,12 @@ impl<'e> Expansion<'e> {
                 }
             };
             for source in sources {
-                let from = ObjectKey {
-                    gvk: gvk.clone(),
-                    ..ObjectKey::of(source)
-                };
+                let from = ObjectKey { gvk: gvk.clone(), ..ObjectKey::of(source) };
                 let namespace = (!selection.target.is_empty()).then(|| selection.target.clone());
                 if from.namespace == namespace {
                     continue;
                 }
-                let to = ObjectKey {
-                    gvk: gvk.clone(),
-                    namespace,
-                    name: from.name.clone(),
-                };
+                let to = ObjectKey { gvk: gvk.clone(), namespace, name: from.name.clone() };
                 let made = self.copy_found(source, from, to, Mode::CloneList, place, pattern);
                 self.record(place, made);
             }
@@ -269,10 +227,7 @@ impl<'e> Expansion<'e> {
 
     /// The objects that a `cloneList` selects, by name.
     fn sources(&self, gvk: &Gvk, selection: &Selection) -> Result<Vec<&'e Value>, Cause> {
-        let fetch = self
-            .session
-            .gate
-            .list(gvk.clone(), &selection.namespace, selection.labels.to_string())?;
+        let fetch = self.session.gate.list(gvk.clone(), &selection.namespace, selection.labels.to_string())?;
         let what = fetch.to_string();
         match self.session.ask(fetch) {
             Some(Answer::Found(found)) => {
@@ -281,10 +236,7 @@ impl<'e> Expansion<'e> {
                 Ok(sources)
             }
             Some(Answer::Absent) => Ok(Vec::new()),
-            Some(Answer::Failed(reason)) => Err(Cause::Unreadable {
-                what,
-                reason: reason.clone(),
-            }),
+            Some(Answer::Failed(reason)) => Err(Cause::Unreadable { what, reason: reason.clone() }),
             None => Err(Cause::Waits { what }),
         }
     }
@@ -299,29 +251,19 @@ impl<'e> Expansion<'e> {
         pattern: &Pattern,
     ) -> Result<(), Fault> {
         if source == target {
-            self.plan
-                .notes
-                .push(format!("{target} is its own source, nothing to do"));
+            self.plan.notes.push(format!("{target} is its own source, nothing to do"));
             return Ok(());
         }
         let at = |cause: Cause| (pattern.field.clone(), cause);
         let ObjectKey { gvk, namespace, name } = &source;
-        let fetch = self
-            .session
-            .gate
-            .object(gvk.clone(), namespace.as_deref().unwrap_or_default(), name);
+        let fetch = self.session.gate.object(gvk.clone(), namespace.as_deref().unwrap_or_default(), name);
         match self.session.ask(fetch.map_err(|refusal| at(refusal.into()))?) {
             Some(Answer::Found(found)) => self.copy_found(found, source, target, mode, place, pattern),
-            Some(Answer::Absent) => Err(at(Cause::SourceMissing {
-                source_key: Box::new(source),
-            })),
-            Some(Answer::Failed(reason)) => Err(at(Cause::Unreadable {
-                what: format!("source {source}"),
-                reason: reason.clone(),
-            })),
-            None => Err(at(Cause::Waits {
-                what: source.to_string(),
-            })),
+            Some(Answer::Absent) => Err(at(Cause::SourceMissing { source_key: Box::new(source) })),
+            Some(Answer::Failed(reason)) => {
+                Err(at(Cause::Unreadable { what: format!("source {source}"), reason: reason.clone() }))
+            }
+            None => Err(at(Cause::Waits { what: source.to_string() })),
         }
     }
 
@@ -339,12 +281,7 @@ impl<'e> Expansion<'e> {
         }
         let body = strip(found, from.namespace == to.namespace);
         let uid = text_at(found, &["metadata", "uid"]).to_owned();
-        let source = Source {
-            gvk: from.gvk,
-            namespace: from.namespace,
-            name: from.name,
-            uid,
-        };
+        let source = Source { gvk: from.gvk, namespace: from.namespace, name: from.name, uid };
         self.finish(to, body, mode, Some(source), place, pattern)
     }
 
@@ -367,50 +304,28 @@ impl<'e> Expansion<'e> {
             return Err(at(Cause::Collision { key: Box::new(key) }));
         }
         dress(&mut body, &key).map_err(at)?;
-        let metadata = body
-            .get_mut("metadata")
-            .and_then(Value::as_object_mut)
-            .expect("dressed with metadata");
+        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut).expect("dressed with metadata");
         let labels = metadata.entry("labels").or_insert(Value::Null);
         match labels {
             Value::Object(_) => {}
             Value::Null => *labels = Value::Object(Map::new()),
             other => {
-                return Err(at(Cause::NotObject {
-                    what: "metadata.labels",
-                    found: other.to_string(),
-                }));
+                return Err(at(Cause::NotObject { what: "metadata.labels", found: other.to_string() }));
             }
         }
-        labels::put(
-            labels.as_object_mut().expect("an object just above"),
-            self.cause,
-            source.as_ref(),
-        );
+        labels::put(labels.as_object_mut().expect("an object just above"), self.cause, source.as_ref());
 
         let limits = self.session.facts.limits;
         if self.plan.targets.len() == limits.objects {
-            return Err(at(Cause::Budget {
-                what: "objects",
-                limit: limits.objects,
-            }));
+            return Err(at(Cause::Budget { what: "objects", limit: limits.objects }));
         }
         let body = Value::Object(body);
         self.bytes = self.bytes.saturating_add(json_bytes(&body));
         if self.bytes > limits.plan_bytes {
-            return Err(at(Cause::Budget {
-                what: "bytes of generated objects",
-                limit: limits.plan_bytes,
-            }));
+            return Err(at(Cause::Budget { what: "bytes of generated objects", limit: limits.plan_bytes }));
         }
         self.taken.insert(key.clone());
-        self.plan.targets.push(Target {
-            key,
-            body,
-            mode,
-            source,
-            place,
-        });
+        self.plan.targets.push(Target { key, body, mode, source, place });
         Ok(())
     }
 
@@ -429,9 +344,6 @@ impl<'e> Expansion<'e> {
             return;
         }
         self.spent |= matches!(cause, Cause::Budget { .. });
-        self.plan.failures.push(Failure {
-            place,
-            error: self.rule.error(field, cause),
-        });
+        self.plan.failures.push(Failure { place, error: self.rule.error(field, cause) });
     }
 }

@@ -63,12 +63,10 @@ impl Facts {
     /// The runtime of one evaluation, with the hosts that are known.
     pub(super) fn runtime(&self) -> Runtime {
         let runtime = Runtime::new(self.now, self.seed).with_limits(self.limits.expressions);
-        self.answers
-            .iter()
-            .fold(runtime, |runtime, (fetch, answer)| match fetch {
-                Fetch::Host(name) => runtime.with_host(name.as_str(), addresses(answer)),
-                _ => runtime,
-            })
+        self.answers.iter().fold(runtime, |runtime, (fetch, answer)| match fetch {
+            Fetch::Host(name) => runtime.with_host(name.as_str(), addresses(answer)),
+            _ => runtime,
+        })
     }
 }
 
@@ -82,9 +80,7 @@ fn addresses(answer: &Answer) -> Result<Vec<IpAddr>, String> {
     match answer {
         Answer::Found(found) => {
             let texts = found.as_array().into_iter().flatten().filter_map(Value::as_str);
-            texts
-                .map(|text| text.parse().map_err(|_| format!("`{text}` is no address")))
-                .collect()
+            texts.map(|text| text.parse().map_err(|_| format!("`{text}` is no address"))).collect()
         }
         Answer::Absent => Err("no such host".to_owned()),
         Answer::Failed(reason) => Err(reason.clone()),

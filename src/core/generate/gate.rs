@@ -82,11 +82,7 @@ impl<'g> Gate<'g> {
     pub fn list(&self, gvk: Gvk, namespace: &str, selector: String) -> Result<Fetch, Refusal> {
         let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
         self.stay(namespace.as_deref(), || format!("list of {gvk}"))?;
-        Ok(Fetch::List(ListFetch {
-            gvk,
-            namespace,
-            selector,
-        }))
+        Ok(Fetch::List(ListFetch { gvk, namespace, selector }))
     }
 
     /// Calls the API server.
@@ -110,12 +106,7 @@ impl<'g> Gate<'g> {
         self.stay(None, || format!("service {url}"))?;
         let host = host_of(url).ok_or_else(|| Refusal::Url { url: url.to_owned() })?;
         self.leave(host)?;
-        Ok(Fetch::Service(ServiceFetch {
-            url: url.to_owned(),
-            headers,
-            ca_bundle,
-            body,
-        }))
+        Ok(Fetch::Service(ServiceFetch { url: url.to_owned(), headers, ca_bundle, body }))
     }
 
     /// Reads manifest and configuration of an image from its registry.
@@ -133,28 +124,17 @@ impl<'g> Gate<'g> {
         match self.reach {
             Reach::Cluster => Ok(()),
             Reach::Namespace(own) if namespace == Some(own) => Ok(()),
-            Reach::Namespace(own) => Err(Refusal::OutOfReach {
-                what: what(),
-                namespace: own.clone(),
-            }),
+            Reach::Namespace(own) => Err(Refusal::OutOfReach { what: what(), namespace: own.clone() }),
         }
     }
 
     fn leave(&self, host: &str) -> Result<(), Refusal> {
-        if self.outbound.permits(host) {
-            Ok(())
-        } else {
-            Err(Refusal::Outbound { host: host.to_owned() })
-        }
+        if self.outbound.permits(host) { Ok(()) } else { Err(Refusal::Outbound { host: host.to_owned() }) }
     }
 }
 
 fn key(gvk: Gvk, namespace: &str, name: &str) -> ObjectKey {
-    ObjectKey {
-        gvk,
-        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
-        name: name.to_owned(),
-    }
+    ObjectKey { gvk, namespace: (!namespace.is_empty()).then(|| namespace.to_owned()), name: name.to_owned() }
 }
 
 /// Reviews are posted to ask, and store nothing.
@@ -211,19 +191,9 @@ mod tests {
         ] {
             assert!(matches!(refused, Err(Refusal::OutOfReach { .. })), "{refused:?}");
         }
-        let elsewhere = ObjectKey {
-            gvk: secret(),
-            namespace: Some("b".into()),
-            name: "s".into(),
-        };
+        let elsewhere = ObjectKey { gvk: secret(), namespace: Some("b".into()), name: "s".into() };
         assert!(gate.target(&elsewhere).is_err());
-        assert!(
-            gate.target(&ObjectKey {
-                namespace: None,
-                ..elsewhere
-            })
-            .is_err()
-        );
+        assert!(gate.target(&ObjectKey { namespace: None, ..elsewhere }).is_err());
     }
 
     #[test]
@@ -231,10 +201,7 @@ mod tests {
         let outbound = Outbound::default();
         let gate = Gate::new(&Reach::Cluster, &outbound);
         let body = Some("{}".to_owned());
-        assert!(
-            gate.call("/apis/authorization.k8s.io/v1/subjectaccessreviews", body.clone())
-                .is_ok()
-        );
+        assert!(gate.call("/apis/authorization.k8s.io/v1/subjectaccessreviews", body.clone()).is_ok());
         let refused = gate.call("/api/v1/namespaces/a/secrets", body);
         assert!(matches!(refused, Err(Refusal::Post { .. })), "{refused:?}");
     }
@@ -247,18 +214,9 @@ mod tests {
         assert!(call("http://sample.default.svc/labels").is_ok());
         assert!(call("https://[::1]:8443/x").is_ok());
         assert!(matches!(call("https://example.com"), Err(Refusal::Outbound { .. })));
-        for url in [
-            "ftp://a.svc",
-            "https://a.svc@example.com/",
-            "https://",
-            "a.svc",
-            "https://x.svc\\@example.com",
-        ] {
+        for url in ["ftp://a.svc", "https://a.svc@example.com/", "https://", "a.svc", "https://x.svc\\@example.com"] {
             assert!(matches!(call(url), Err(Refusal::Url { .. })), "{url}");
         }
-        assert!(matches!(
-            gate.image("docker.io", "docker.io/nginx"),
-            Err(Refusal::Outbound { .. })
-        ));
+        assert!(matches!(gate.image("docker.io", "docker.io/nginx"), Err(Refusal::Outbound { .. })));
     }
 }

@@ -39,26 +39,16 @@ impl Selection {
                 parsed.ok_or_else(|| Cause::Shape(join(&problems)))?
             }
         };
-        Ok(Self {
-            target,
-            namespace,
-            kinds,
-            labels,
-        })
+        Ok(Self { target, namespace, kinds, labels })
     }
 }
 
 /// `v1/Secret` or `apps/v1/Deployment`.
 fn parse_kind(text: &Value) -> Result<Gvk, Cause> {
-    let text = text.as_str().ok_or_else(|| Cause::NotText {
-        field: "kinds",
-        found: text.to_string(),
-    })?;
+    let text = text.as_str().ok_or_else(|| Cause::NotText { field: "kinds", found: text.to_string() })?;
     match text.rsplit_once('/') {
         Some((api_version, kind)) => Ok(Gvk::new(api_version, kind)),
-        None => Err(Cause::Shape(format!(
-            "kind `{text}` needs its version, such as `v1/{text}`"
-        ))),
+        None => Err(Cause::Shape(format!("kind `{text}` needs its version, such as `v1/{text}`"))),
     }
 }
 
@@ -72,11 +62,7 @@ pub(super) fn key_of(identity: &Map<String, Value>, pattern: &Pattern) -> Result
     if namespace.is_empty() && pattern.kinds.iter().any(|kind| !kind.namespace.is_empty()) {
         return Err(Cause::Empty { field: "namespace" });
     }
-    Ok(ObjectKey {
-        gvk,
-        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
-        name: name.to_owned(),
-    })
+    Ok(ObjectKey { gvk, namespace: (!namespace.is_empty()).then(|| namespace.to_owned()), name: name.to_owned() })
 }
 
 pub(super) fn gvk_of(identity: &Map<String, Value>) -> Result<Gvk, Cause> {
@@ -92,16 +78,10 @@ pub(super) fn gvk_of(identity: &Map<String, Value>) -> Result<Gvk, Cause> {
 
 pub(super) fn source_key(gvk: &Gvk, namespace: &str, name: &str) -> Result<ObjectKey, Cause> {
     if name.is_empty() {
-        return Err(Cause::Empty {
-            field: "name of the source",
-        });
+        return Err(Cause::Empty { field: "name of the source" });
     }
     let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
-    Ok(ObjectKey {
-        gvk: gvk.clone(),
-        namespace,
-        name: name.to_owned(),
-    })
+    Ok(ObjectKey { gvk: gvk.clone(), namespace, name: name.to_owned() })
 }
 
 /// A field that must have become text; absent and null read as empty.
@@ -109,10 +89,7 @@ pub(super) fn text<'v>(fields: &'v Map<String, Value>, field: &'static str) -> R
     match fields.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(Cause::NotText {
-            field,
-            found: other.to_string(),
-        }),
+        Some(other) => Err(Cause::NotText { field, found: other.to_string() }),
     }
 }
 

@@ -51,13 +51,7 @@ pub fn put(labels: &mut Map<String, Value>, cause: Cause<'_>, source: Option<&So
             other => crate::core::scalar::json_text::embed(other),
         });
     }
-    let Cause {
-        policy,
-        rule,
-        trigger,
-        trigger_namespace,
-        trigger_uid,
-    } = cause;
+    let Cause { policy, rule, trigger, trigger_namespace, trigger_uid } = cause;
     let mut set = |key: &str, value: &str| {
         labels.insert(key.to_owned(), Value::from(value));
     };
@@ -90,18 +84,9 @@ mod tests {
     #[test]
     fn users_labels_stay_as_text_and_ours_win() {
         let mut labels = json!({"n": 5, "t": true, "z": null, "keep": "x", MANAGED_BY: "Helm"});
-        let policy = PolicyKey {
-            namespace: None,
-            name: "p".into(),
-        };
+        let policy = PolicyKey { namespace: None, name: "p".into() };
         let trigger = Gvk::new("v1", "Namespace");
-        let cause = Cause {
-            policy: &policy,
-            rule: "r",
-            trigger: &trigger,
-            trigger_namespace: "",
-            trigger_uid: "u-1",
-        };
+        let cause = Cause { policy: &policy, rule: "r", trigger: &trigger, trigger_namespace: "", trigger_uid: "u-1" };
         put(labels.as_object_mut().expect("an object"), cause, None);
         assert_eq!(
             labels,

@@ -72,11 +72,7 @@ pub struct Failure {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [
-            ("foreach entry", self.entry),
-            ("element", self.element),
-            ("item", self.item),
-        ];
+        let parts = [("foreach entry", self.entry), ("element", self.element), ("item", self.item)];
         let mut separator = "";
         for (what, index) in parts {
             if let Some(index) = index {

@@ -55,12 +55,7 @@ pub struct Sighting {
 
 impl RuleProgress {
     pub fn starting(start: Moment, legacy: Vec<Legacy>) -> Self {
-        Self {
-            start,
-            cursor: start,
-            existing: String::new(),
-            legacy,
-        }
+        Self { start, cursor: start, existing: String::new(), legacy }
     }
 
     /// Whether a trigger that is found after a pause is news. A rule that synchronizes compares everything since its
@@ -76,28 +71,19 @@ impl Sighting {
     pub fn of(object: &Value, manager: &str) -> Self {
         let created = seconds(text_at(object, &["metadata", "creationTimestamp"]));
         let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-        let changes = entries
-            .into_iter()
-            .flatten()
-            .filter(|entry| text_at(entry, &["subresource"]).is_empty());
-        let changes: Vec<_> = changes
-            .map(|entry| (seconds(text_at(entry, &["time"])), text_at(entry, &["manager"])))
-            .collect();
+        let changes = entries.into_iter().flatten().filter(|entry| text_at(entry, &["subresource"]).is_empty());
+        let changes: Vec<_> =
+            changes.map(|entry| (seconds(text_at(entry, &["time"])), text_at(entry, &["manager"]))).collect();
         let last = changes.iter().map(|(time, _)| *time).max();
         let ours = last.is_some_and(|last| changes.iter().all(|(time, by)| *time < last || *by == manager));
-        let moment = Moment {
-            version: version_of(object),
-            seconds: last.unwrap_or_default().max(created),
-        };
+        let moment = Moment { version: version_of(object), seconds: last.unwrap_or_default().max(created) };
         Self { moment, ours }
     }
 }
 
 /// The resource version of an object as the number that it is; 0 if it is none.
 pub fn version_of(object: &Value) -> u64 {
-    text_at(object, &["metadata", "resourceVersion"])
-        .parse()
-        .unwrap_or_default()
+    text_at(object, &["metadata", "resourceVersion"]).parse().unwrap_or_default()
 }
 
 /// A time stamp in seconds since 1970; 0 if it is none.
@@ -110,10 +96,8 @@ impl Progress {
         let moment = |moment: Moment| json!([moment.version, moment.seconds]);
         let policies = self.0.iter().map(|(key, policy)| {
             let rules = policy.rules.iter().map(|(name, rule)| {
-                let legacy = rule
-                    .legacy
-                    .iter()
-                    .map(|legacy| json!([legacy.api_version, legacy.kind, legacy.mode.as_str()]));
+                let legacy =
+                    rule.legacy.iter().map(|legacy| json!([legacy.api_version, legacy.kind, legacy.mode.as_str()]));
                 let rule = json!({
                     "start": moment(rule.start),
                     "cursor": moment(rule.cursor),
@@ -141,13 +125,7 @@ impl Progress {
             };
             let rules = policy["rules"].as_object().into_iter().flatten();
             let rules = rules.map(|(name, rule)| (name.clone(), read_rule(rule))).collect();
-            (
-                key,
-                PolicyProgress {
-                    uid: text_at(policy, &["uid"]).to_owned(),
-                    rules,
-                },
-            )
+            (key, PolicyProgress { uid: text_at(policy, &["uid"]).to_owned(), rules })
         });
         Self(policies.collect())
     }
@@ -183,12 +161,8 @@ mod tests {
 
     #[test]
     fn one_shot_rules_go_on_where_they_stopped() {
-        let progress = RuleProgress {
-            start: at(10, 100),
-            cursor: at(50, 500),
-            existing: String::new(),
-            legacy: Vec::new(),
-        };
+        let progress =
+            RuleProgress { start: at(10, 100), cursor: at(50, 500), existing: String::new(), legacy: Vec::new() };
         #[track_caller]
         fn check(progress: &RuleProgress, seen: Moment, synchronized: bool, one_shot: bool) {
             assert_eq!(progress.is_news(true, seen), synchronized, "synchronized {seen:?}");
@@ -214,49 +188,18 @@ mod tests {
         }
         check(object(json!([])), at(7, zero), false);
         check(object(json!([entry("me", "01", "")])), at(7, zero + 1), true);
-        check(
-            object(json!([entry("me", "01", ""), entry("kubelet", "09", "status")])),
-            at(7, zero + 1),
-            true,
-        );
-        check(
-            object(json!([entry("me", "01", ""), entry("jane", "02", "")])),
-            at(7, zero + 2),
-            false,
-        );
-        check(
-            object(json!([entry("me", "02", ""), entry("jane", "02", "")])),
-            at(7, zero + 2),
-            false,
-        );
-        check(
-            object(json!([entry("me", "03", ""), entry("jane", "02", "")])),
-            at(7, zero + 3),
-            true,
-        );
+        check(object(json!([entry("me", "01", ""), entry("kubelet", "09", "status")])), at(7, zero + 1), true);
+        check(object(json!([entry("me", "01", ""), entry("jane", "02", "")])), at(7, zero + 2), false);
+        check(object(json!([entry("me", "02", ""), entry("jane", "02", "")])), at(7, zero + 2), false);
+        check(object(json!([entry("me", "03", ""), entry("jane", "02", "")])), at(7, zero + 3), true);
     }
 
     #[test]
     fn what_is_stored_is_read_back() {
-        let legacy = Legacy {
-            api_version: "v1".into(),
-            kind: "Secret".into(),
-            mode: Mode::CloneList,
-        };
-        let rule = RuleProgress {
-            start: at(1, 2),
-            cursor: at(3, 4),
-            existing: "abc".into(),
-            legacy: vec![legacy],
-        };
-        let policy = PolicyProgress {
-            uid: "u".into(),
-            rules: BTreeMap::from([("r".to_owned(), rule)]),
-        };
-        let key = PolicyKey {
-            namespace: Some("a".into()),
-            name: "p".into(),
-        };
+        let legacy = Legacy { api_version: "v1".into(), kind: "Secret".into(), mode: Mode::CloneList };
+        let rule = RuleProgress { start: at(1, 2), cursor: at(3, 4), existing: "abc".into(), legacy: vec![legacy] };
+        let policy = PolicyProgress { uid: "u".into(), rules: BTreeMap::from([("r".to_owned(), rule)]) };
+        let key = PolicyKey { namespace: Some("a".into()), name: "p".into() };
         let progress = Progress(BTreeMap::from([(key, policy)]));
         assert_eq!(Progress::from_json(&progress.to_json()), progress);
         assert_eq!(Progress::from_json(&json!("nonsense")), Progress::default());

@@ -74,9 +74,7 @@ pub fn hooks<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, catalog: &
             }
         }
     }
-    let hooks = wanted
-        .into_iter()
-        .map(|((policy, purpose), wanted)| wanted.hook(policy, purpose));
+    let hooks = wanted.into_iter().map(|((policy, purpose), wanted)| wanted.hook(policy, purpose));
     hooks.filter(|hook| !hook.rules.is_empty()).collect()
 }
 
@@ -111,20 +109,15 @@ impl Wanted {
     fn hook(self, policy: Option<PolicyKey>, purpose: Purpose) -> Hook {
         let mut grouped: BTreeMap<(String, String, HookScope, Vec<Operation>), BTreeSet<String>> = BTreeMap::new();
         for ((group, version, scope, path), operations) in self.operations {
-            grouped
-                .entry((group, version, scope, operations.iter().collect()))
-                .or_default()
-                .insert(path);
+            grouped.entry((group, version, scope, operations.iter().collect())).or_default().insert(path);
         }
-        let rules = grouped
-            .into_iter()
-            .map(|((group, version, scope, operations), resources)| HookRule {
-                group,
-                version,
-                scope,
-                operations,
-                resources: resources.into_iter().collect(),
-            });
+        let rules = grouped.into_iter().map(|((group, version, scope, operations), resources)| HookRule {
+            group,
+            version,
+            scope,
+            operations,
+            resources: resources.into_iter().collect(),
+        });
         let mut match_conditions = self.conditions;
         if purpose == Purpose::Preview {
             match_conditions.insert(0, (DRY_RUN.0.to_owned(), DRY_RUN.1.to_owned()));
@@ -165,11 +158,7 @@ fn asked(filter: &Filter, rule: &RuleMatch, resource: &ApiResource, purpose: Pur
 
 /// Whether an exclude filter asks for nothing but kinds and operations, and these are among them.
 fn takes_away(filter: &Filter, resource: &ApiResource, operation: Operation) -> bool {
-    let bare = Filter {
-        kinds: filter.kinds.clone(),
-        operations: filter.operations,
-        ..Filter::default()
-    };
+    let bare = Filter { kinds: filter.kinds.clone(), operations: filter.operations, ..Filter::default() };
     *filter == bare
         && (!filter.kinds.is_empty() || !filter.operations.is_empty())
         && (filter.operations.is_empty() || filter.operations.contains(operation))

@@ -66,27 +66,14 @@ impl State {
 
 impl Admission {
     pub fn operation(&self) -> Option<Operation> {
-        Operation::parse(
-            self.request
-                .get("operation")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-        )
+        Operation::parse(self.request.get("operation").and_then(Value::as_str).unwrap_or_default())
     }
 
     /// Group, version and plural name of the resource, and the subresource.
     pub fn resource(&self) -> (&str, &str, &str, &str) {
-        let part = |name: &str| {
-            self.request
-                .get("resource")
-                .map(|resource| text_at(resource, &[name]))
-                .unwrap_or_default()
-        };
-        let subresource = self
-            .request
-            .get("subResource")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let part =
+            |name: &str| self.request.get("resource").map(|resource| text_at(resource, &[name])).unwrap_or_default();
+        let subresource = self.request.get("subResource").and_then(Value::as_str).unwrap_or_default();
         (part("group"), part("version"), part("resource"), subresource)
     }
 
@@ -121,39 +108,20 @@ impl UpdateRequest {
             return None;
         }
         let policy = match text_at(spec, &["policy"]).split_once('/') {
-            Some((namespace, name)) => PolicyKey {
-                namespace: Some(namespace.to_owned()),
-                name: name.to_owned(),
-            },
-            None => PolicyKey {
-                namespace: None,
-                name: text_at(spec, &["policy"]).to_owned(),
-            },
+            Some((namespace, name)) => PolicyKey { namespace: Some(namespace.to_owned()), name: name.to_owned() },
+            None => PolicyKey { namespace: None, name: text_at(spec, &["policy"]).to_owned() },
         };
-        let mut entries: Vec<Entry> = spec["ruleContext"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(read_entry)
-            .collect();
+        let mut entries: Vec<Entry> = spec["ruleContext"].as_array().into_iter().flatten().map(read_entry).collect();
         // The form of older releases: one rule and one trigger beside the policy.
         if entries.is_empty() && !text_at(spec, &["rule"]).is_empty() {
             let legacy = json!({"rule": spec["rule"], "trigger": spec["resource"], "deleteDownstream": spec["deleteDownstream"]});
             entries.push(read_entry(&legacy));
         }
         let set = |value: &Value| -> BTreeSet<String> {
-            value
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect()
+            value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
         let info = &spec["context"]["userInfo"];
-        let request = spec
-            .pointer("/context/admissionRequestInfo/admissionRequest")
-            .and_then(Value::as_object);
+        let request = spec.pointer("/context/admissionRequestInfo/admissionRequest").and_then(Value::as_object);
         let admission = request.filter(|request| !request.is_empty()).map(|request| Admission {
             request: request.clone(),
             roles: set(&info["roles"]),
@@ -164,32 +132,15 @@ impl UpdateRequest {
             "Failed" => State::Failed,
             _ => State::Pending,
         };
-        let ours = object
-            .pointer("/metadata/labels")
-            .is_some_and(|labels| labels.get(INTAKE).is_some());
-        let retries = object
-            .pointer("/status/retryCount")
-            .and_then(Value::as_u64)
-            .unwrap_or_default();
-        Some(Self {
-            policy,
-            entries,
-            admission,
-            ours,
-            state,
-            retries,
-        })
+        let ours = object.pointer("/metadata/labels").is_some_and(|labels| labels.get(INTAKE).is_some());
+        let retries = object.pointer("/status/retryCount").and_then(Value::as_u64).unwrap_or_default();
+        Some(Self { policy, entries, admission, ours, state, retries })
     }
 
     /// The object to create in the namespace of the install.
     pub fn write(&self, namespace: &str) -> Value {
         let entries = self.entries.iter().map(|entry| {
-            let TriggerRef {
-                uid,
-                gvk,
-                namespace,
-                name,
-            } = &entry.trigger;
+            let TriggerRef { uid, gvk, namespace, name } = &entry.trigger;
             json!({
                 "rule": entry.rule,
                 "trigger": {
@@ -267,15 +218,8 @@ mod tests {
             cluster_roles: BTreeSet::new(),
         };
         let written = UpdateRequest {
-            policy: PolicyKey {
-                namespace: Some("a".into()),
-                name: "p".into(),
-            },
-            entries: vec![Entry {
-                rule: "r".into(),
-                trigger,
-                delete: true,
-            }],
+            policy: PolicyKey { namespace: Some("a".into()), name: "p".into() },
+            entries: vec![Entry { rule: "r".into(), trigger, delete: true }],
             admission: Some(admission),
             ours: true,
             state: State::Pending,
@@ -301,10 +245,7 @@ mod tests {
     #[test]
     fn an_update_of_bookkeeping_changes_nothing() {
         let admission = |object: Value, old: Value| Admission {
-            request: json!({"object": object, "oldObject": old})
-                .as_object()
-                .cloned()
-                .expect("an object"),
+            request: json!({"object": object, "oldObject": old}).as_object().cloned().expect("an object"),
             roles: BTreeSet::new(),
             cluster_roles: BTreeSet::new(),
         };

@@ -80,9 +80,7 @@ impl Mode {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Data, Self::Clone, Self::CloneList]
-            .into_iter()
-            .find(|mode| mode.as_str() == text)
+        [Self::Data, Self::Clone, Self::CloneList].into_iter().find(|mode| mode.as_str() == text)
     }
 }
 
@@ -94,11 +92,7 @@ mod tests {
     fn the_table() {
         #[track_caller]
         fn check(mode: Mode, synchronize: bool, orphan: bool, expected: Fate) {
-            assert_eq!(
-                fate(mode, synchronize, orphan),
-                expected,
-                "{mode:?} {synchronize} {orphan}"
-            );
+            assert_eq!(fate(mode, synchronize, orphan), expected, "{mode:?} {synchronize} {orphan}");
         }
         for mode in [Mode::Data, Mode::Clone, Mode::CloneList] {
             check(mode, false, false, Fate::Keep);
@@ -112,11 +106,7 @@ mod tests {
 
     #[test]
     fn copies_and_data_of_one_kind_are_told_apart() {
-        let legacy = |mode| Legacy {
-            api_version: "v1".into(),
-            kind: "Secret".into(),
-            mode,
-        };
+        let legacy = |mode| Legacy { api_version: "v1".into(), kind: "Secret".into(), mode };
         assert!(legacy(Mode::Data).includes(false) && !legacy(Mode::Data).includes(true));
         assert!(legacy(Mode::CloneList).includes(true) && !legacy(Mode::CloneList).includes(false));
     }

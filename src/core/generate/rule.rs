@@ -145,11 +145,8 @@ impl Rule {
             Targets::Once(output) => vec![output],
             Targets::Foreach(loops) => loops.iter().map(|entry| &entry.output).collect(),
         };
-        let mut kinds: Vec<_> = outputs
-            .into_iter()
-            .flat_map(Output::patterns)
-            .flat_map(|pattern| &pattern.kinds)
-            .collect();
+        let mut kinds: Vec<_> =
+            outputs.into_iter().flat_map(Output::patterns).flat_map(|pattern| &pattern.kinds).collect();
         kinds.sort();
         kinds.dedup();
         kinds

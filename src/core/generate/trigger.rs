@@ -56,19 +56,10 @@ impl Trigger {
         let subresource = text(&["subResource"]);
         let namespace = text(&["namespace"]);
         let username = text(&["userInfo", "username"]);
-        let groups = request
-            .pointer("/userInfo/groups")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
+        let groups = request.pointer("/userInfo/groups").and_then(Value::as_array).into_iter().flatten();
         let groups = groups.filter_map(Value::as_str).map(str::to_owned).collect();
         let account = service_account(&username);
-        let requester = Requester {
-            username,
-            groups,
-            roles,
-            cluster_roles,
-        };
+        let requester = Requester { username, groups, roles, cluster_roles };
 
         for side in ["object", "oldObject"] {
             settle(&mut request[side], &namespace);
@@ -78,14 +69,7 @@ impl Trigger {
                 request[name] = roles.iter().map(String::as_str).collect();
             }
         }
-        Self {
-            request,
-            resource,
-            subresource,
-            operation,
-            requester: Some(requester),
-            account,
-        }
+        Self { request, resource, subresource, operation, requester: Some(requester), account }
     }
 
     /// The same request for the object as it is stored now.
@@ -121,12 +105,7 @@ impl Trigger {
     /// What matching looks at.
     pub fn resource(&self) -> Resource<'_> {
         let Gvk { group, version, kind } = &self.resource;
-        Resource {
-            group,
-            version,
-            kind,
-            subresource: &self.subresource,
-        }
+        Resource { group, version, kind, subresource: &self.subresource }
     }
 
     pub(super) fn as_matching<'t>(&'t self, namespace_labels: Option<&'t dyn Labels>) -> Request<'t> {
@@ -172,12 +151,7 @@ fn settle(object: &mut Value, namespace: &str) {
     };
     if is_namespace {
         metadata.remove("namespace");
-    } else if !namespace.is_empty()
-        && metadata
-            .get("namespace")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .is_empty()
+    } else if !namespace.is_empty() && metadata.get("namespace").and_then(Value::as_str).unwrap_or_default().is_empty()
     {
         metadata.insert("namespace".to_owned(), namespace.into());
     }
@@ -186,10 +160,7 @@ fn settle(object: &mut Value, namespace: &str) {
 /// Name and namespace of the account behind a username; the prefix is only counted, not compared, as policies expect.
 fn service_account(username: &str) -> [Value; 2] {
     const PREFIX: usize = "system:serviceaccount:".len();
-    let rest = username
-        .char_indices()
-        .nth(PREFIX)
-        .map_or("", |(start, _)| &username[start..]);
+    let rest = username.char_indices().nth(PREFIX).map_or("", |(start, _)| &username[start..]);
     let mut parts = rest.split(':');
     match (parts.next(), parts.next()) {
         (Some(namespace), Some(name)) => [name.into(), namespace.into()],

@@ -18,16 +18,8 @@ pub struct Scope<'a> {
 }
 
 const FILTER_FIELDS: [&str; 4] = ["resources", "subjects", "roles", "clusterRoles"];
-const RESOURCE_FIELDS: [&str; 8] = [
-    "kinds",
-    "name",
-    "names",
-    "namespaces",
-    "annotations",
-    "selector",
-    "namespaceSelector",
-    "operations",
-];
+const RESOURCE_FIELDS: [&str; 8] =
+    ["kinds", "name", "names", "namespaces", "annotations", "selector", "namespaceSelector", "operations"];
 
 impl RuleMatch {
     /// Compiles the `match` and `exclude` of the generate rule at `path`; an absent block comes in as null. `None` if there
@@ -41,35 +33,17 @@ impl RuleMatch {
     ) -> Option<Self> {
         let before = problems.len();
         let exclude_path = path.field("exclude");
-        let matching = Compiler {
-            scope,
-            side: Side::Match,
-            problems,
-        }
-        .block(matching, &path.field("match"));
-        let exclude = Compiler {
-            scope,
-            side: Side::Exclude,
-            problems,
-        }
-        .block(exclude, &exclude_path);
+        let matching = Compiler { scope, side: Side::Match, problems }.block(matching, &path.field("match"));
+        let exclude = Compiler { scope, side: Side::Exclude, problems }.block(exclude, &exclude_path);
         if let (Some(matching), Some(exclude)) = (&matching, &exclude)
             && swallows(exclude, matching)
         {
-            problems.push(Problem::new(
-                &exclude_path,
-                Reason::Context,
-                "takes out everything that match selects",
-            ));
+            problems.push(Problem::new(&exclude_path, Reason::Context, "takes out everything that match selects"));
         }
         if problems.len() > before {
             return None;
         }
-        Some(Self {
-            matching: matching?,
-            exclude,
-            policy_namespace: scope.policy_namespace.map(str::to_owned),
-        })
+        Some(Self { matching: matching?, exclude, policy_namespace: scope.policy_namespace.map(str::to_owned) })
     }
 }
 
@@ -99,11 +73,7 @@ impl Compiler<'_, '_> {
         let present = |name: &str| fields.get(name).is_some_and(|value| !value.is_null());
         let legacy = FILTER_FIELDS.iter().any(|name| present(name));
         if usize::from(present("any")) + usize::from(present("all")) + usize::from(legacy) > 1 {
-            self.report(
-                path,
-                Reason::Xor,
-                "use any, or all, or filter fields directly, not several of them",
-            );
+            self.report(path, Reason::Xor, "use any, or all, or filter fields directly, not several of them");
             return None;
         }
         for name in fields.keys().filter(|name| !matches!(name.as_str(), "any" | "all")) {
@@ -125,11 +95,7 @@ impl Compiler<'_, '_> {
             return Some(Block::Any(vec![self.filter_fields(fields, path)]));
         }
         if self.side == Side::Match {
-            self.report(
-                path,
-                Reason::Required,
-                "a rule needs at least one kind under any or all",
-            );
+            self.report(path, Reason::Required, "a rule needs at least one kind under any or all");
         }
         None
     }
@@ -146,11 +112,7 @@ impl Compiler<'_, '_> {
         for (index, item) in items.iter().enumerate() {
             let path = path.index(index);
             let Value::Object(fields) = item else {
-                self.report(
-                    &path,
-                    Reason::Format,
-                    "must be a filter: an object with resources or subjects",
-                );
+                self.report(&path, Reason::Format, "must be a filter: an object with resources or subjects");
                 continue;
             };
             for name in fields.keys().filter(|name| !FILTER_FIELDS.contains(&name.as_str())) {
@@ -170,34 +132,19 @@ impl Compiler<'_, '_> {
             Some(Value::Object(fields)) => self.resources(fields, &resources, &mut filter),
             Some(_) => self.report(&resources, Reason::Format, "must be an object"),
         }
-        if self.side == Side::Match
-            && fields
-                .get("resources")
-                .is_none_or(|r| r.get("kinds").is_none_or(is_nothing))
-        {
-            self.report(
-                &resources.field("kinds"),
-                Reason::Required,
-                "a match filter needs at least one kind",
-            );
+        if self.side == Side::Match && fields.get("resources").is_none_or(|r| r.get("kinds").is_none_or(is_nothing)) {
+            self.report(&resources.field("kinds"), Reason::Required, "a match filter needs at least one kind");
         }
         filter.subjects = self.subjects(fields, path);
         for (path, role) in self.texts(fields, "roles", path) {
             if role.matches(':').count() == 1 {
                 filter.roles.insert(role.to_owned());
             } else {
-                self.report(
-                    &path,
-                    Reason::Format,
-                    format!("`{role}` is not a role: write namespace:name"),
-                );
+                self.report(&path, Reason::Format, format!("`{role}` is not a role: write namespace:name"));
             }
         }
-        filter.cluster_roles = self
-            .texts(fields, "clusterRoles", path)
-            .into_iter()
-            .map(|(_, role)| role.to_owned())
-            .collect();
+        filter.cluster_roles =
+            self.texts(fields, "clusterRoles", path).into_iter().map(|(_, role)| role.to_owned()).collect();
         filter
     }
 
@@ -306,11 +253,7 @@ impl Compiler<'_, '_> {
                 return Vec::new();
             }
         };
-        items
-            .iter()
-            .enumerate()
-            .filter_map(|(index, item)| self.subject(item, &path.index(index)))
-            .collect()
+        items.iter().enumerate().filter_map(|(index, item)| self.subject(item, &path.index(index))).collect()
     }
 
     fn subject(&mut self, value: &Value, path: &FieldPath) -> Option<Subject> {
@@ -323,22 +266,12 @@ impl Compiler<'_, '_> {
             "User" => Some(Subject::User(name.to_owned())),
             "Group" => Some(Subject::Group(name.to_owned())),
             "ServiceAccount" if namespace.is_empty() => {
-                self.report(
-                    &path.field("namespace"),
-                    Reason::Required,
-                    "a ServiceAccount has a namespace",
-                );
+                self.report(&path.field("namespace"), Reason::Required, "a ServiceAccount has a namespace");
                 None
             }
-            "ServiceAccount" => Some(Subject::ServiceAccount(format!(
-                "system:serviceaccount:{namespace}:{name}"
-            ))),
+            "ServiceAccount" => Some(Subject::ServiceAccount(format!("system:serviceaccount:{namespace}:{name}"))),
             "" => {
-                self.report(
-                    &path.field("kind"),
-                    Reason::Required,
-                    "use User, Group or ServiceAccount",
-                );
+                self.report(&path.field("kind"), Reason::Required, "use User, Group or ServiceAccount");
                 None
             }
             other => {
@@ -371,10 +304,7 @@ impl Compiler<'_, '_> {
     }
 
     fn owned_texts(&mut self, fields: &Map<String, Value>, name: &str, path: &FieldPath) -> Vec<String> {
-        self.texts(fields, name, path)
-            .into_iter()
-            .map(|(_, text)| text.to_owned())
-            .collect()
+        self.texts(fields, name, path).into_iter().map(|(_, text)| text.to_owned()).collect()
     }
 
     /// Matching happens before anything is known that a variable could stand for.
@@ -382,27 +312,16 @@ impl Compiler<'_, '_> {
         let is_variable = |text: &str| text.find("{{").is_some_and(|open| text[open..].contains("}}"));
         match value {
             Value::String(text) if is_variable(text) => {
-                self.report(
-                    path,
-                    Reason::Forbidden,
-                    "variables are not allowed in match and exclude",
-                );
+                self.report(path, Reason::Forbidden, "variables are not allowed in match and exclude");
             }
             Value::Array(items) => {
-                items
-                    .iter()
-                    .enumerate()
-                    .for_each(|(index, item)| self.refuse_variables(item, &path.index(index)));
+                items.iter().enumerate().for_each(|(index, item)| self.refuse_variables(item, &path.index(index)));
             }
             Value::Object(entries) => {
                 for (key, item) in entries {
                     let path = path.field(key.clone());
                     if is_variable(key) {
-                        self.report(
-                            &path,
-                            Reason::Forbidden,
-                            "variables are not allowed in match and exclude",
-                        );
+                        self.report(&path, Reason::Forbidden, "variables are not allowed in match and exclude");
                     }
                     self.refuse_variables(item, &path);
                 }
@@ -433,16 +352,10 @@ mod tests {
     #[track_caller]
     fn check_in(policy_namespace: Option<&str>, matching: Value, exclude: Value, expected: &[(&str, Reason)]) {
         let mut problems = Vec::new();
-        let scope = Scope {
-            policy_namespace,
-            is_namespaced: &is_namespaced,
-        };
+        let scope = Scope { policy_namespace, is_namespaced: &is_namespaced };
         let rule = RuleMatch::parse(&matching, &exclude, scope, &FieldPath::root(), &mut problems);
         let found: Vec<_> = problems.iter().map(|p| (p.field.to_string(), p.reason)).collect();
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(field, reason)| ((*field).to_owned(), *reason))
-            .collect();
+        let expected: Vec<_> = expected.iter().map(|(field, reason)| ((*field).to_owned(), *reason)).collect();
         assert_eq!(found, expected, "{problems:?}");
         assert_eq!(rule.is_some(), expected.is_empty());
     }
@@ -463,10 +376,7 @@ mod tests {
         check(json!({"all": [filter, filter]}), &[]);
         check(filter.clone(), &[]);
         check(json!({"any": [filter], "all": [filter]}), &[("match", Reason::Xor)]);
-        check(
-            json!({"any": [filter], "resources": {"kinds": ["Pod"]}}),
-            &[("match", Reason::Xor)],
-        );
+        check(json!({"any": [filter], "resources": {"kinds": ["Pod"]}}), &[("match", Reason::Xor)]);
         check(json!({"any": [filter], "all": null}), &[]);
         check(json!(null), &[("match", Reason::Required)]);
         check(json!({}), &[("match", Reason::Required)]);
@@ -474,42 +384,21 @@ mod tests {
         check(json!({"any": []}), &[("match.any", Reason::Empty)]);
         check(json!({"any": {}}), &[("match.any", Reason::Format)]);
         check(json!({"any": ["Pod"]}), &[("match.any[0]", Reason::Format)]);
-        check(
-            json!({"some": [filter]}),
-            &[("match.some", Reason::Unknown), ("match", Reason::Required)],
-        );
+        check(json!({"some": [filter]}), &[("match.some", Reason::Unknown), ("match", Reason::Required)]);
         check(
             json!({"any": [{"resource": {}}]}),
-            &[
-                ("match.any[0].resource", Reason::Unknown),
-                ("match.any[0].resources.kinds", Reason::Required),
-            ],
+            &[("match.any[0].resource", Reason::Unknown), ("match.any[0].resources.kinds", Reason::Required)],
         );
     }
 
     #[test]
     fn every_attribute_is_checked() {
-        check(
-            any(json!({"kinds": []})),
-            &[("match.any[0].resources.kinds", Reason::Required)],
-        );
-        check(
-            any(json!({"kinds": ["*"]})),
-            &[("match.any[0].resources.kinds[0]", Reason::Forbidden)],
-        );
-        check(
-            any(json!({"kinds": ["Pod", "*/*"]})),
-            &[("match.any[0].resources.kinds[1]", Reason::Forbidden)],
-        );
+        check(any(json!({"kinds": []})), &[("match.any[0].resources.kinds", Reason::Required)]);
+        check(any(json!({"kinds": ["*"]})), &[("match.any[0].resources.kinds[0]", Reason::Forbidden)]);
+        check(any(json!({"kinds": ["Pod", "*/*"]})), &[("match.any[0].resources.kinds[1]", Reason::Forbidden)]);
         check(any(json!({"kinds": ["apps/v1/*", "*/scale"]})), &[]);
-        check(
-            any(json!({"kinds": ["a/b/c/d/e"]})),
-            &[("match.any[0].resources.kinds[0]", Reason::Format)],
-        );
-        check(
-            any(json!({"kinds": "Pod"})),
-            &[("match.any[0].resources.kinds", Reason::Format)],
-        );
+        check(any(json!({"kinds": ["a/b/c/d/e"]})), &[("match.any[0].resources.kinds[0]", Reason::Format)]);
+        check(any(json!({"kinds": "Pod"})), &[("match.any[0].resources.kinds", Reason::Format)]);
         check(
             any(json!({"kinds": ["Pod"], "name": "a", "names": ["b"]})),
             &[("match.any[0].resources.name", Reason::Xor)],
@@ -522,16 +411,10 @@ mod tests {
             any(json!({"kinds": ["Pod"], "annotations": {"a": 1}})),
             &[("match.any[0].resources.annotations[\"a\"]", Reason::Format)],
         );
-        check(
-            any(json!({"kinds": ["Pod"], "selector": {}})),
-            &[("match.any[0].resources.selector", Reason::Empty)],
-        );
+        check(any(json!({"kinds": ["Pod"], "selector": {}})), &[("match.any[0].resources.selector", Reason::Empty)]);
         check(
             any(json!({"kinds": ["Pod"], "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}})),
-            &[(
-                "match.any[0].resources.namespaceSelector.matchExpressions[0].operator",
-                Reason::Enum,
-            )],
+            &[("match.any[0].resources.namespaceSelector.matchExpressions[0].operator", Reason::Enum)],
         );
         check(
             any(json!({"kinds": ["Pod"], "namespace": "a"})),
@@ -548,10 +431,7 @@ mod tests {
         let pods = json!({"kinds": ["Pod"]});
         check(
             json!({"any": [{"resources": pods, "roles": ["ns:role", "role", "a:b:c"], "clusterRoles": ["admin"]}]}),
-            &[
-                ("match.any[0].roles[1]", Reason::Format),
-                ("match.any[0].roles[2]", Reason::Format),
-            ],
+            &[("match.any[0].roles[1]", Reason::Format), ("match.any[0].roles[2]", Reason::Format)],
         );
         check(
             json!({"resources": pods, "subjects": [
@@ -585,12 +465,7 @@ mod tests {
                 ("exclude.any[0].resources.namespaces", Reason::Forbidden),
             ],
         );
-        check_in(
-            None,
-            any(json!({"kinds": ["Namespace"], "namespaces": ["other"]})),
-            Value::Null,
-            &[],
-        );
+        check_in(None, any(json!({"kinds": ["Namespace"], "namespaces": ["other"]})), Value::Null, &[]);
     }
 
     #[test]
@@ -602,12 +477,7 @@ mod tests {
         check_in(None, pods.clone(), any(json!({"namespaces": ["kube-*"]})), &[]);
         check_in(None, pods.clone(), any(json!({"kinds": ["Pod"], "names": ["ab"]})), &[]);
         check_in(None, pods.clone(), pods.clone(), &[("exclude", Reason::Context)]);
-        check_in(
-            None,
-            pods.clone(),
-            any(json!({"kinds": ["Pod"]})),
-            &[("exclude", Reason::Context)],
-        );
+        check_in(None, pods.clone(), any(json!({"kinds": ["Pod"]})), &[("exclude", Reason::Context)]);
         check_in(
             None,
             pods,

@@ -41,10 +41,7 @@ mod tests {
 
     fn filter(kinds: &[&str], names: &[&str]) -> Filter {
         Filter {
-            kinds: kinds
-                .iter()
-                .map(|kind| KindSelector::parse(kind).expect(kind))
-                .collect(),
+            kinds: kinds.iter().map(|kind| KindSelector::parse(kind).expect(kind)).collect(),
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             ..Filter::default()
         }
@@ -52,11 +49,7 @@ mod tests {
 
     #[test]
     fn a_block_is_swallowed_if_nothing_can_be_left() {
-        let (pods, named, other) = (
-            filter(&["Pod"], &[]),
-            filter(&["Pod"], &["a"]),
-            filter(&["Secret"], &[]),
-        );
+        let (pods, named, other) = (filter(&["Pod"], &[]), filter(&["Pod"], &["a"]), filter(&["Secret"], &[]));
         let any = |filters: &[&Filter]| Block::Any(filters.iter().copied().cloned().collect());
         let all = |filters: &[&Filter]| Block::All(filters.iter().copied().cloned().collect());
         assert!(swallows(&any(&[&pods]), &any(&[&pods])));

@@ -60,10 +60,7 @@ impl Block {
             match (self, filter.test(candidate, Side::Match)) {
                 (Self::Any(_), Answer::Accepts) => return Ok(None),
                 (Self::Any(_), Answer::Refuses(mismatch)) => {
-                    if closest
-                        .as_ref()
-                        .is_none_or(|closest| closest.depth() < mismatch.depth())
-                    {
+                    if closest.as_ref().is_none_or(|closest| closest.depth() < mismatch.depth()) {
                         closest = Some(mismatch);
                     }
                 }
@@ -108,24 +105,13 @@ mod tests {
     use super::*;
     use crate::core::problem::FieldPath;
 
-    const POD: Resource<'_> = Resource {
-        group: "",
-        version: "v1",
-        kind: "Pod",
-        subresource: "",
-    };
-    const NAMESPACE: Resource<'_> = Resource {
-        kind: "Namespace",
-        ..POD
-    };
+    const POD: Resource<'_> = Resource { group: "", version: "v1", kind: "Pod", subresource: "" };
+    const NAMESPACE: Resource<'_> = Resource { kind: "Namespace", ..POD };
 
     #[track_caller]
     fn compile(matching: Value, exclude: Value, policy_namespace: Option<&str>) -> RuleMatch {
         let mut problems = Vec::new();
-        let scope = Scope {
-            policy_namespace,
-            is_namespaced: &|_| None,
-        };
+        let scope = Scope { policy_namespace, is_namespaced: &|_| None };
         let rule = RuleMatch::parse(&matching, &exclude, scope, &FieldPath::root(), &mut problems);
         rule.unwrap_or_else(|| panic!("{problems:?}"))
     }
@@ -168,46 +154,24 @@ mod tests {
         #[track_caller]
         fn check(resources: Value, expected: &str) {
             let mut resources = resources;
-            resources
-                .as_object_mut()
-                .unwrap()
-                .entry("kinds")
-                .or_insert(json!(["Pod"]));
+            resources.as_object_mut().unwrap().entry("kinds").or_insert(json!(["Pod"]));
             let rule = rule(json!({"any": [{"resources": resources}]}));
             assert_eq!(decide(&rule, &request(POD, Some(&pod()))), expected);
         }
         check(json!({}), "matches");
         check(json!({"kinds": ["ConfigMap"]}), "kind Pod is not ConfigMap");
-        check(
-            json!({"kinds": ["ConfigMap", "Pod/status"]}),
-            "kind Pod is not one of ConfigMap, Pod/status",
-        );
+        check(json!({"kinds": ["ConfigMap", "Pod/status"]}), "kind Pod is not one of ConfigMap, Pod/status");
         check(json!({"name": "web-*"}), "matches");
         check(json!({"name": "prod-*"}), "name \"web-1\" does not match \"prod-*\"");
-        check(
-            json!({"names": ["a", "b"]}),
-            "name \"web-1\" does not match one of \"a\", \"b\"",
-        );
+        check(json!({"names": ["a", "b"]}), "name \"web-1\" does not match one of \"a\", \"b\"");
         check(json!({"namespaces": ["x", "team-?"]}), "matches");
-        check(
-            json!({"namespaces": ["x"]}),
-            "namespace \"team-a\" does not match \"x\"",
-        );
+        check(json!({"namespaces": ["x"]}), "namespace \"team-a\" does not match \"x\"");
         check(json!({"annotations": {"note/*": "y*", "*": "no"}}), "matches");
-        check(
-            json!({"annotations": {"note/a": "no"}}),
-            "no annotation matches \"note/a\": \"no\"",
-        );
+        check(json!({"annotations": {"note/a": "no"}}), "no annotation matches \"note/a\": \"no\"");
         check(json!({"selector": {"matchLabels": {"a*": "web"}}}), "matches");
-        check(
-            json!({"selector": {"matchLabels": {"app": "db"}}}),
-            "the labels do not satisfy app=db",
-        );
+        check(json!({"selector": {"matchLabels": {"app": "db"}}}), "the labels do not satisfy app=db");
         check(json!({"operations": ["CREATE"]}), "matches");
-        check(
-            json!({"operations": ["UPDATE", "DELETE"]}),
-            "operation CREATE is not one of UPDATE, DELETE",
-        );
+        check(json!({"operations": ["UPDATE", "DELETE"]}), "operation CREATE is not one of UPDATE, DELETE");
     }
 
     #[test]
@@ -219,36 +183,12 @@ mod tests {
 
     #[test]
     fn the_namespace_of_the_request_stands_in_for_that_of_a_payload() {
-        let (object, namespace) = (
-            json!({"kind": "PodExecOptions"}),
-            json!({"metadata": {"name": "team-a"}}),
-        );
+        let (object, namespace) = (json!({"kind": "PodExecOptions"}), json!({"metadata": {"name": "team-a"}}));
         let rule = rule(json!({"resources": {"kinds": ["Pod/exec", "Namespace"], "namespaces": ["team-a"]}}));
-        let exec = Request {
-            namespace: "team-a",
-            ..request(
-                Resource {
-                    subresource: "exec",
-                    ..POD
-                },
-                Some(&object),
-            )
-        };
+        let exec = Request { namespace: "team-a", ..request(Resource { subresource: "exec", ..POD }, Some(&object)) };
         assert_eq!(decide(&rule, &exec), "matches");
-        assert_eq!(
-            decide(&rule, &Request { namespace: "x", ..exec }),
-            "namespace \"x\" does not match \"team-a\""
-        );
-        assert_eq!(
-            decide(
-                &rule,
-                &Request {
-                    namespace: "x",
-                    ..request(NAMESPACE, Some(&namespace))
-                }
-            ),
-            "matches"
-        );
+        assert_eq!(decide(&rule, &Request { namespace: "x", ..exec }), "namespace \"x\" does not match \"team-a\"");
+        assert_eq!(decide(&rule, &Request { namespace: "x", ..request(NAMESPACE, Some(&namespace)) }), "matches");
     }
 
     #[test]
@@ -259,30 +199,15 @@ mod tests {
         let other = json!({"resources": {"kinds": ["Secret"]}});
         let decide = |matching: Value, exclude: Value| decide(&compile(matching, exclude, None), &request);
         let closest = "name \"web-1\" does not match \"a\"";
-        assert_eq!(
-            decide(json!({"any": [filter("a"), filter("web-1")]}), json!(null)),
-            "matches"
-        );
+        assert_eq!(decide(json!({"any": [filter("a"), filter("web-1")]}), json!(null)), "matches");
         assert_eq!(decide(json!({"any": [other, filter("a")]}), json!(null)), closest);
-        assert_eq!(
-            decide(json!({"all": [filter("w*"), filter("*1")]}), json!(null)),
-            "matches"
-        );
-        assert_eq!(
-            decide(json!({"all": [filter("w*"), filter("a")]}), json!(null)),
-            closest
-        );
+        assert_eq!(decide(json!({"all": [filter("w*"), filter("*1")]}), json!(null)), "matches");
+        assert_eq!(decide(json!({"all": [filter("w*"), filter("a")]}), json!(null)), closest);
         let all = json!({"resources": {"kinds": ["Pod"]}});
         let excluded = "excluded by kind Pod, name \"web-1\"";
-        assert_eq!(
-            decide(all.clone(), json!({"any": [filter("a"), filter("web-1")]})),
-            excluded
-        );
+        assert_eq!(decide(all.clone(), json!({"any": [filter("a"), filter("web-1")]})), excluded);
         assert_eq!(decide(all.clone(), filter("web-1")), excluded);
-        assert_eq!(
-            decide(all.clone(), json!({"all": [filter("web-1"), filter("a")]})),
-            "matches"
-        );
+        assert_eq!(decide(all.clone(), json!({"all": [filter("web-1"), filter("a")]})), "matches");
         assert_eq!(
             decide(all.clone(), json!({"all": [filter("web-1"), filter("w*")]})),
             "excluded by kind Pod, name \"web-1\" and kind Pod, name \"w*\""
@@ -300,63 +225,38 @@ mod tests {
             roles: ["team-a:editor".to_owned()].into(),
             cluster_roles: ["view".to_owned()].into(),
         };
-        let asked = Request {
-            requester: Some(&jane),
-            ..request(POD, Some(&object))
-        };
+        let asked = Request { requester: Some(&jane), ..request(POD, Some(&object)) };
         let unasked = request(POD, Some(&object));
         let check = |criteria: Value, expected: &str| {
             let mut filter = json!({"resources": {"kinds": ["Pod"]}});
-            filter
-                .as_object_mut()
-                .unwrap()
-                .extend(criteria.as_object().unwrap().clone());
+            filter.as_object_mut().unwrap().extend(criteria.as_object().unwrap().clone());
             assert_eq!(decide(&rule(json!({"any": [filter]})), &asked), expected);
             // Nobody asked: the match goes by the object, the exclude does not apply.
             assert_eq!(decide(&rule(json!({"any": [filter]})), &unasked), "matches");
-            let exclude = compile(
-                json!({"resources": {"kinds": ["P*"]}}),
-                json!({"any": [criteria]}),
-                None,
-            );
+            let exclude = compile(json!({"resources": {"kinds": ["P*"]}}), json!({"any": [criteria]}), None);
             assert_eq!(decide(&exclude, &asked) == "matches", expected != "matches");
             assert_eq!(decide(&exclude, &unasked), "matches");
         };
         let subject =
             |kind: &str, name: &str| json!({"subjects": [{"kind": kind, "name": name, "namespace": "kyverno*"}]});
         check(subject("ServiceAccount", "bot"), "matches");
-        check(
-            subject("ServiceAccount", "other"),
-            "the requester is none of the subjects",
-        );
+        check(subject("ServiceAccount", "other"), "the requester is none of the subjects");
         check(subject("User", "system:serviceaccount:*:bot"), "matches");
         check(subject("Group", "d?vs"), "matches");
         check(subject("Group", "ops"), "the requester is none of the subjects");
         check(json!({"roles": ["a:b", "team-a:editor"]}), "matches");
         check(json!({"roles": ["team-a:*"]}), "the requester has none of the roles");
         check(json!({"clusterRoles": ["view"]}), "matches");
-        check(
-            json!({"clusterRoles": ["view"], "roles": ["a:b"]}),
-            "the requester has none of the roles",
-        );
-        check(
-            json!({"clusterRoles": ["edit"]}),
-            "the requester has none of the cluster roles",
-        );
+        check(json!({"clusterRoles": ["view"], "roles": ["a:b"]}), "the requester has none of the roles");
+        check(json!({"clusterRoles": ["edit"]}), "the requester has none of the cluster roles");
     }
 
     #[test]
     fn without_a_request_no_operation_fits() {
         let object = pod();
         let rule = rule(json!({"resources": {"kinds": ["Pod"], "operations": ["CREATE"]}}));
-        let request = Request {
-            operation: None,
-            ..request(POD, Some(&object))
-        };
-        assert_eq!(
-            decide(&rule, &request),
-            "there is no request whose operation could be CREATE"
-        );
+        let request = Request { operation: None, ..request(POD, Some(&object)) };
+        assert_eq!(decide(&rule, &request), "there is no request whose operation could be CREATE");
     }
 
     #[test]
@@ -368,22 +268,11 @@ mod tests {
             BTreeMap::from([("env".to_owned(), "test".to_owned())]),
         );
         let blind = request(POD, Some(&object));
-        let with = |labels| Request {
-            namespace_labels: Some(labels),
-            ..blind
-        };
+        let with = |labels| Request { namespace_labels: Some(labels), ..blind };
         let simple = rule(selecting.clone());
-        assert_eq!(
-            simple.decide(&blind),
-            Err(NeedsNamespaceLabels {
-                namespace: "team-a".into()
-            })
-        );
+        assert_eq!(simple.decide(&blind), Err(NeedsNamespaceLabels { namespace: "team-a".into() }));
         assert_eq!(decide(&simple, &with(&prod)), "matches");
-        assert_eq!(
-            decide(&simple, &with(&test)),
-            "the labels of namespace \"team-a\" do not satisfy env=prod"
-        );
+        assert_eq!(decide(&simple, &with(&test)), "the labels of namespace \"team-a\" do not satisfy env=prod");
         let node = Resource { kind: "Node", ..POD };
         let outside = "an object without namespace does not satisfy namespaceSelector env=prod";
         assert_eq!(decide(&simple, &request(node, Some(&cluster))), outside);
@@ -393,17 +282,10 @@ mod tests {
         assert_eq!(decide(&rule(namespaces), &request(NAMESPACE, Some(&cluster))), itself);
 
         let named = |name: &str| json!({"resources": {"kinds": ["Pod"], "name": name}});
-        assert_eq!(
-            decide(&rule(json!({"any": [selecting, named("web-1")]})), &blind),
-            "matches"
-        );
+        assert_eq!(decide(&rule(json!({"any": [selecting, named("web-1")]})), &blind), "matches");
         assert!(rule(json!({"any": [selecting, named("a")]})).decide(&blind).is_err());
         assert!(rule(json!({"all": [selecting, named("a")]})).decide(&blind).is_ok());
-        assert!(
-            rule(json!({"all": [selecting, named("web-1")]}))
-                .decide(&blind)
-                .is_err()
-        );
+        assert!(rule(json!({"all": [selecting, named("web-1")]})).decide(&blind).is_err());
         let excluding = |matching: Value| compile(matching, json!({"any": [selecting]}), None);
         assert!(excluding(named("web-1")).decide(&blind).is_err());
         assert!(excluding(named("a")).decide(&blind).is_ok());
@@ -414,38 +296,21 @@ mod tests {
     #[test]
     fn a_namespaced_policy_sees_its_own_namespace() {
         let (object, node) = (pod(), json!({"metadata": {"name": "n"}}));
-        let rule = |namespace| {
-            compile(
-                json!({"resources": {"kinds": ["Pod", "Node"]}}),
-                json!(null),
-                Some(namespace),
-            )
-        };
+        let rule = |namespace| compile(json!({"resources": {"kinds": ["Pod", "Node"]}}), json!(null), Some(namespace));
         assert_eq!(decide(&rule("team-a"), &request(POD, Some(&object))), "matches");
         assert_eq!(
             decide(&rule("other"), &request(POD, Some(&object))),
             "the policy is for namespace \"other\", the object is in \"team-a\""
         );
         let node = request(Resource { kind: "Node", ..POD }, Some(&node));
-        assert_eq!(
-            decide(&rule("other"), &node),
-            "the policy is for namespace \"other\", the object is in none"
-        );
+        assert_eq!(decide(&rule("other"), &node), "the policy is for namespace \"other\", the object is in none");
     }
 
     #[test]
     fn the_old_object_counts_where_the_new_one_fails() {
         let rule = rule(json!({"resources": {"kinds": ["Pod"], "selector": {"matchLabels": {"app": "web"}}}}));
         let (fits, fails, empty) = (pod(), json!({"metadata": {"name": "a"}}), json!({}));
-        let decide = |object, old_object| {
-            decide(
-                &rule,
-                &Request {
-                    old_object,
-                    ..request(POD, object)
-                },
-            )
-        };
+        let decide = |object, old_object| decide(&rule, &Request { old_object, ..request(POD, object) });
         assert_eq!(decide(Some(&fits), Some(&fails)), "matches");
         assert_eq!(decide(Some(&fails), Some(&fits)), "matched old");
         assert_eq!(decide(None, Some(&fits)), "matched old");

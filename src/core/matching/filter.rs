@@ -110,9 +110,7 @@ impl Operations {
     }
 
     pub fn iter(self) -> impl Iterator<Item = Operation> {
-        Operation::ALL
-            .into_iter()
-            .filter(move |operation| self.contains(*operation))
+        Operation::ALL.into_iter().filter(move |operation| self.contains(*operation))
     }
 }
 
@@ -138,9 +136,7 @@ impl Block {
 
     /// Whether a filter lists this operation by name.
     pub fn lists(&self, operation: Operation) -> bool {
-        self.filters()
-            .iter()
-            .any(|filter| filter.operations.contains(operation))
+        self.filters().iter().any(|filter| filter.operations.contains(operation))
     }
 
     /// Whether a filter looks at who asks.
@@ -168,10 +164,7 @@ impl Filter {
 
     /// The cheapest attributes come first, the one that may need a look-up last.
     pub(super) fn test<'a>(&'a self, candidate: &Candidate<'a>, side: Side) -> Answer<'a> {
-        if let Some(mismatch) = self
-            .object_mismatch(candidate)
-            .or_else(|| self.requester_mismatch(candidate, side))
-        {
+        if let Some(mismatch) = self.object_mismatch(candidate).or_else(|| self.requester_mismatch(candidate, side)) {
             return Answer::Refuses(mismatch);
         }
         let Some(selector) = &self.namespace_selector else {
@@ -185,18 +178,13 @@ impl Filter {
             _ if namespace.is_empty() => selector.matches(&None::<&serde_json::Map<_, _>>),
             Some(labels) => selector.matches(labels),
             None => {
-                return Answer::Needs(NeedsNamespaceLabels {
-                    namespace: namespace.to_owned(),
-                });
+                return Answer::Needs(NeedsNamespaceLabels { namespace: namespace.to_owned() });
             }
         };
         if matches {
             Answer::Accepts
         } else {
-            Answer::Refuses(Mismatch::NamespaceLabels {
-                namespace,
-                wanted: selector,
-            })
+            Answer::Refuses(Mismatch::NamespaceLabels { namespace, wanted: selector })
         }
     }
 
@@ -204,45 +192,26 @@ impl Filter {
         let request = candidate.request;
         let any = |patterns: &[String], text: &str| patterns.iter().any(|pattern| wildcard::matches(pattern, text));
         if !self.operations.is_empty()
-            && !request
-                .operation
-                .is_some_and(|operation| self.operations.contains(operation))
+            && !request.operation.is_some_and(|operation| self.operations.contains(operation))
         {
-            return Some(Mismatch::Operation {
-                operation: request.operation,
-                wanted: self.operations,
-            });
+            return Some(Mismatch::Operation { operation: request.operation, wanted: self.operations });
         }
         if !self.kinds.is_empty() && !self.kinds.iter().any(|kind| kind.matches(&request.resource)) {
-            return Some(Mismatch::Kind {
-                resource: request.resource,
-                wanted: &self.kinds,
-            });
+            return Some(Mismatch::Kind { resource: request.resource, wanted: &self.kinds });
         }
         if !self.names.is_empty() && !any(&self.names, candidate.name()) {
-            return Some(Mismatch::Name {
-                name: candidate.name(),
-                wanted: &self.names,
-            });
+            return Some(Mismatch::Name { name: candidate.name(), wanted: &self.names });
         }
         if !self.namespaces.is_empty() {
-            let namespace = if candidate.is_namespace() {
-                candidate.name()
-            } else {
-                candidate.namespace()
-            };
+            let namespace = if candidate.is_namespace() { candidate.name() } else { candidate.namespace() };
             if !any(&self.namespaces, namespace) {
-                return Some(Mismatch::Namespace {
-                    namespace,
-                    wanted: &self.namespaces,
-                });
+                return Some(Mismatch::Namespace { namespace, wanted: &self.namespaces });
             }
         }
         for (key, value) in &self.annotations {
             use crate::core::selector::Labels;
-            let found = candidate
-                .annotations()
-                .any_label(&mut |k, v| wildcard::matches(key, k) && wildcard::matches(value, v));
+            let found =
+                candidate.annotations().any_label(&mut |k, v| wildcard::matches(key, k) && wildcard::matches(value, v));
             if !found {
                 return Some(Mismatch::Annotation { key, value });
             }
@@ -288,25 +257,13 @@ impl fmt::Display for Filter {
             }
         };
         let texts = |items: &[String]| items.iter().map(|item| format!("\"{item}\"")).collect();
-        add(
-            "operation",
-            self.operations.iter().map(|operation| operation.to_string()).collect(),
-        );
+        add("operation", self.operations.iter().map(|operation| operation.to_string()).collect());
         add("kind", self.kinds.iter().map(ToString::to_string).collect());
         add("name", texts(&self.names));
         add("namespace", texts(&self.namespaces));
-        add(
-            "annotation",
-            self.annotations
-                .iter()
-                .map(|(key, value)| format!("\"{key}\": \"{value}\""))
-                .collect(),
-        );
+        add("annotation", self.annotations.iter().map(|(key, value)| format!("\"{key}\": \"{value}\"")).collect());
         add("labels", self.selector.iter().map(ToString::to_string).collect());
-        add(
-            "namespace labels",
-            self.namespace_selector.iter().map(ToString::to_string).collect(),
-        );
+        add("namespace labels", self.namespace_selector.iter().map(ToString::to_string).collect());
         add("role", self.roles.iter().cloned().collect());
         add("cluster role", self.cluster_roles.iter().cloned().collect());
         add("subject", self.subjects.iter().map(ToString::to_string).collect());

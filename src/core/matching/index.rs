@@ -24,11 +24,7 @@ struct Entry {
 
 impl<T> Default for KindIndex<T> {
     fn default() -> Self {
-        Self {
-            rules: Vec::new(),
-            exact: HashMap::new(),
-            patterns: Vec::new(),
-        }
+        Self { rules: Vec::new(), exact: HashMap::new(), patterns: Vec::new() }
     }
 }
 
@@ -38,10 +34,7 @@ impl<T> KindIndex<T> {
         let position = self.rules.len();
         self.rules.push(rule);
         for selector in block.kinds() {
-            let entry = Entry {
-                selector: selector.clone(),
-                rule: position,
-            };
+            let entry = Entry { selector: selector.clone(), rule: position };
             if wildcard::is_pattern(&selector.kind) {
                 self.patterns.push(entry);
             } else {
@@ -54,12 +47,8 @@ impl<T> KindIndex<T> {
     pub fn candidates(&self, resource: &Resource<'_>) -> impl Iterator<Item = &T> {
         let exact = self.exact.get(resource.kind).map(Vec::as_slice).unwrap_or_default();
         let matching = |entry: &&Entry| entry.selector.matches(resource);
-        let mut found: Vec<usize> = exact
-            .iter()
-            .chain(&self.patterns)
-            .filter(matching)
-            .map(|entry| entry.rule)
-            .collect();
+        let mut found: Vec<usize> =
+            exact.iter().chain(&self.patterns).filter(matching).map(|entry| entry.rule).collect();
         found.sort_unstable();
         found.dedup();
         found.into_iter().map(|rule| &self.rules[rule])
@@ -88,23 +77,12 @@ mod tests {
     use super::*;
 
     fn block(kinds: &[&str]) -> Block {
-        let kinds = kinds
-            .iter()
-            .map(|kind| KindSelector::parse(kind).expect(kind))
-            .collect();
-        Block::Any(vec![Filter {
-            kinds,
-            ..Filter::default()
-        }])
+        let kinds = kinds.iter().map(|kind| KindSelector::parse(kind).expect(kind)).collect();
+        Block::Any(vec![Filter { kinds, ..Filter::default() }])
     }
 
     fn resource<'a>(group: &'a str, kind: &'a str, subresource: &'a str) -> Resource<'a> {
-        Resource {
-            group,
-            version: "v1",
-            kind,
-            subresource,
-        }
+        Resource { group, version: "v1", kind, subresource }
     }
 
     #[test]

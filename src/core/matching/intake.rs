@@ -54,11 +54,7 @@ impl ResourceFilters {
             match (KindSelector::parse(parts[0]), parts.len()) {
                 (Some(kind), 1..=3) => {
                     let part = |index: usize| parts.get(index).copied().unwrap_or_default().to_owned();
-                    filters.push(ResourceFilter {
-                        kind,
-                        namespace: part(1),
-                        name: part(2),
-                    });
+                    filters.push(ResourceFilter { kind, namespace: part(1), name: part(2) });
                 }
                 _ => {
                     let message = format!("`[{triple}]` is not a filter such as [Pod,kube-system,*]");
@@ -91,8 +87,7 @@ impl ResourceFilters {
 
 /// The insides of all pairs of brackets that hold no brackets themselves.
 fn brackets(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive(']')
-        .filter_map(|part| part.strip_suffix(']')?.rsplit_once('[').map(|(_, inside)| inside))
+    text.split_inclusive(']').filter_map(|part| part.strip_suffix(']')?.rsplit_once('[').map(|(_, inside)| inside))
 }
 
 impl ExcludedUsers {
@@ -103,10 +98,7 @@ impl ExcludedUsers {
             hit(&self.usernames, &requester.username)
                 || requester.groups.iter().any(|group| hit(&self.groups, group))
                 || requester.roles.iter().any(|role| hit(&self.roles, role))
-                || requester
-                    .cluster_roles
-                    .iter()
-                    .any(|role| hit(&self.cluster_roles, role))
+                || requester.cluster_roles.iter().any(|role| hit(&self.cluster_roles, role))
         };
         !any(|list| &list.included) && any(|list| &list.excluded)
     }
@@ -134,18 +126,8 @@ mod tests {
 
     use super::*;
 
-    const DEPLOYMENT: Resource<'_> = Resource {
-        group: "apps",
-        version: "v1",
-        kind: "Deployment",
-        subresource: "",
-    };
-    const NAMESPACE: Resource<'_> = Resource {
-        group: "",
-        version: "v1",
-        kind: "Namespace",
-        subresource: "",
-    };
+    const DEPLOYMENT: Resource<'_> = Resource { group: "apps", version: "v1", kind: "Deployment", subresource: "" };
+    const NAMESPACE: Resource<'_> = Resource { group: "", version: "v1", kind: "Namespace", subresource: "" };
 
     fn parse(text: &str) -> ResourceFilters {
         let mut problems = Vec::new();
@@ -158,37 +140,18 @@ mod tests {
     fn filters_are_triples() {
         #[track_caller]
         fn check(filters: &str, resource: Resource<'_>, namespace: &str, name: &str, expected: bool) {
-            assert_eq!(
-                parse(filters).matches(&resource, namespace, name),
-                expected,
-                "{filters}"
-            );
+            assert_eq!(parse(filters).matches(&resource, namespace, name), expected, "{filters}");
         }
         check("[*,kube-system,*]", DEPLOYMENT, "kube-system", "a", true);
         check("[*,kube-system,*]", DEPLOYMENT, "default", "a", false);
         check("[Event,*,*][Deployment,*,a*]", DEPLOYMENT, "default", "abc", true);
-        check(
-            "[Event,*,*]\n[ apps/v1/Deployment , * , a* ]",
-            DEPLOYMENT,
-            "default",
-            "abc",
-            true,
-        );
+        check("[Event,*,*]\n[ apps/v1/Deployment , * , a* ]", DEPLOYMENT, "default", "abc", true);
         check("[Deployment]", DEPLOYMENT, "default", "a", false);
         check("[Deployment]", DEPLOYMENT, "", "", true);
         check("[Deployment,default]", DEPLOYMENT, "default", "a", false);
         check("[*,kube-system,*]", NAMESPACE, "", "kube-system", true);
         check("[Deployment,kube-system,*]", NAMESPACE, "", "kube-system", false);
-        check(
-            "[Deployment/*,*,*]",
-            Resource {
-                subresource: "scale",
-                ..DEPLOYMENT
-            },
-            "a",
-            "b",
-            true,
-        );
+        check("[Deployment/*,*,*]", Resource { subresource: "scale", ..DEPLOYMENT }, "a", "b", true);
         check("", DEPLOYMENT, "", "", false);
         check("] [Deployment,*,*]", DEPLOYMENT, "a", "b", true);
         check("[[Deployment,*,*", DEPLOYMENT, "a", "b", false);
@@ -197,17 +160,11 @@ mod tests {
     #[test]
     fn a_bad_triple_is_left_out() {
         let mut problems = Vec::new();
-        let filters = ResourceFilters::parse(
-            "[a,b,c,d][][Deployment,*,*]",
-            &FieldPath::root().field("f"),
-            &mut problems,
-        );
+        let filters =
+            ResourceFilters::parse("[a,b,c,d][][Deployment,*,*]", &FieldPath::root().field("f"), &mut problems);
         assert_eq!(filters, parse("[Deployment,*,*]"));
         assert_eq!(problems.len(), 2);
-        assert_eq!(
-            problems[0].to_string(),
-            "f: `[a,b,c,d]` is not a filter such as [Pod,kube-system,*]"
-        );
+        assert_eq!(problems[0].to_string(), "f: `[a,b,c,d]` is not a filter such as [Pod,kube-system,*]");
     }
 
     #[test]

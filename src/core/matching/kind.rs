@@ -76,11 +76,7 @@ impl fmt::Display for KindSelector {
             write!(f, "{}/", self.version)?;
         }
         f.write_str(&self.kind)?;
-        if self.subresource.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "/{}", self.subresource)
-        }
+        if self.subresource.is_empty() { Ok(()) } else { write!(f, "/{}", self.subresource) }
     }
 }
 
@@ -98,11 +94,9 @@ fn is_version(text: &str) -> bool {
         return false;
     };
     rest.is_empty()
-        || ["alpha", "beta"].iter().any(|stage| {
-            rest.strip_prefix(stage)
-                .and_then(skip_digits)
-                .is_some_and(str::is_empty)
-        })
+        || ["alpha", "beta"]
+            .iter()
+            .any(|stage| rest.strip_prefix(stage).and_then(skip_digits).is_some_and(str::is_empty))
 }
 
 /// What follows at least one digit.
@@ -121,12 +115,7 @@ mod tests {
         fn check(text: &str, expected: [&str; 4]) {
             let selector = KindSelector::parse(text).expect(text);
             assert_eq!(
-                [
-                    &*selector.group,
-                    &*selector.version,
-                    &*selector.kind,
-                    &*selector.subresource
-                ],
+                [&*selector.group, &*selector.version, &*selector.kind, &*selector.subresource],
                 expected,
                 "{text}"
             );
@@ -161,12 +150,7 @@ mod tests {
         #[track_caller]
         fn check(selector: &str, resource: [&str; 4], expected: bool) {
             let [group, version, kind, subresource] = resource;
-            let resource = Resource {
-                group,
-                version,
-                kind,
-                subresource,
-            };
+            let resource = Resource { group, version, kind, subresource };
             assert_eq!(
                 KindSelector::parse(selector).expect(selector).matches(&resource),
                 expected,
@@ -197,15 +181,7 @@ mod tests {
 
     #[test]
     fn selectors_print_as_they_are_written() {
-        for text in [
-            "Pod",
-            "*",
-            "*/*",
-            "v1/Pod",
-            "apps/v1/Deployment/scale",
-            "batch/*/CronJob",
-            "Pod/status",
-        ] {
+        for text in ["Pod", "*", "*/*", "v1/Pod", "apps/v1/Deployment/scale", "batch/*/CronJob", "Pod/status"] {
             assert_eq!(KindSelector::parse(text).unwrap().to_string(), text);
         }
     }

@@ -60,10 +60,7 @@ impl Requester {
         cluster_role_bindings: impl IntoIterator<Item = &'b Value>,
     ) {
         for binding in role_bindings {
-            let namespace = binding
-                .pointer("/metadata/namespace")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
+            let namespace = binding.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
             if !self.is_subject_of(binding, namespace) {
                 continue;
             }
@@ -87,11 +84,7 @@ impl Requester {
     }
 
     fn is_subject_of(&self, binding: &Value, namespace: &str) -> bool {
-        let subjects = binding
-            .get("subjects")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let subjects = binding.get("subjects").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         subjects.iter().any(|subject| {
             let text = |key: &str| subject.get(key).and_then(Value::as_str).unwrap_or_default();
             match text("kind") {
@@ -100,9 +93,7 @@ impl Requester {
                 "ServiceAccount" => {
                     let own = text("namespace");
                     let namespace = if own.is_empty() { namespace } else { own };
-                    self.username
-                        .strip_prefix("system:serviceaccount:")
-                        .and_then(|rest| rest.split_once(':'))
+                    self.username.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
                         == Some((namespace, text("name")))
                 }
                 _ => false,
@@ -120,10 +111,7 @@ impl<'a> Candidate<'a> {
     /// `None` if there is no object: nothing matches that.
     pub(super) fn new(request: &'a Request<'a>, object: Option<&'a Value>) -> Option<Self> {
         let fields = object?.as_object().filter(|fields| !fields.is_empty())?;
-        Some(Self {
-            request,
-            metadata: fields.get("metadata").and_then(Value::as_object),
-        })
+        Some(Self { request, metadata: fields.get("metadata").and_then(Value::as_object) })
     }
 
     pub(super) fn is_namespace(&self) -> bool {
@@ -133,11 +121,7 @@ impl<'a> Candidate<'a> {
     /// The name, or what the name will be generated from.
     pub(super) fn name(&self) -> &'a str {
         let name = self.text("name");
-        if name.is_empty() {
-            self.text("generateName")
-        } else {
-            name
-        }
+        if name.is_empty() { self.text("generateName") } else { name }
     }
 
     /// Empty for what lives in no namespace, Namespaces included.
@@ -146,11 +130,7 @@ impl<'a> Candidate<'a> {
             return "";
         }
         let namespace = self.text("namespace");
-        if namespace.is_empty() {
-            self.request.namespace
-        } else {
-            namespace
-        }
+        if namespace.is_empty() { self.request.namespace } else { namespace }
     }
 
     pub(super) fn labels(&self) -> Option<&'a Map<String, Value>> {
@@ -162,16 +142,11 @@ impl<'a> Candidate<'a> {
     }
 
     fn text(&self, key: &str) -> &'a str {
-        self.metadata
-            .and_then(|metadata| metadata.get(key))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        self.metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default()
     }
 
     fn map(&self, key: &str) -> Option<&'a Map<String, Value>> {
-        self.metadata
-            .and_then(|metadata| metadata.get(key))
-            .and_then(Value::as_object)
+        self.metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_object)
     }
 }
 
@@ -218,10 +193,7 @@ mod tests {
         ];
         requester.bind_roles("here", &role_bindings, &cluster_role_bindings);
         let texts = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>();
-        assert_eq!(
-            texts(&requester.roles),
-            ["other:by-group", "team:by-account", "team:by-user"]
-        );
+        assert_eq!(texts(&requester.roles), ["other:by-group", "team:by-account", "team:by-user"]);
         assert_eq!(texts(&requester.cluster_roles), ["admin", "view"]);
     }
 }

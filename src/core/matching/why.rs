@@ -90,10 +90,7 @@ impl fmt::Display for Why<'_> {
                 write!(f, "the policy is for namespace \"{policy}\", the object is in none")
             }
             Self::OtherNamespace { policy, object } => {
-                write!(
-                    f,
-                    "the policy is for namespace \"{policy}\", the object is in \"{object}\""
-                )
+                write!(f, "the policy is for namespace \"{policy}\", the object is in \"{object}\"")
             }
             Self::NotMatched(mismatch) => mismatch.fmt(f),
             Self::Excluded(filters) => {
@@ -111,60 +108,31 @@ impl fmt::Display for Mismatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("match cannot be empty"),
-            Self::Operation {
-                operation: Some(operation),
-                wanted,
-            } => {
+            Self::Operation { operation: Some(operation), wanted } => {
                 write!(f, "operation {operation} is not {}", one_of(wanted.iter()))
             }
-            Self::Operation {
-                operation: None,
-                wanted,
-            } => {
-                write!(
-                    f,
-                    "there is no request whose operation could be {}",
-                    one_of(wanted.iter())
-                )
+            Self::Operation { operation: None, wanted } => {
+                write!(f, "there is no request whose operation could be {}", one_of(wanted.iter()))
             }
             Self::Kind { resource, wanted } => write!(f, "kind {resource} is not {}", one_of(wanted.iter())),
             Self::Name { name, wanted } => {
-                write!(
-                    f,
-                    "name \"{name}\" does not match {}",
-                    one_of(wanted.iter().map(Quoted))
-                )
+                write!(f, "name \"{name}\" does not match {}", one_of(wanted.iter().map(Quoted)))
             }
             Self::Namespace { namespace: "", wanted } => {
-                write!(
-                    f,
-                    "an object without namespace does not match {}",
-                    one_of(wanted.iter().map(Quoted))
-                )
+                write!(f, "an object without namespace does not match {}", one_of(wanted.iter().map(Quoted)))
             }
             Self::Namespace { namespace, wanted } => {
-                write!(
-                    f,
-                    "namespace \"{namespace}\" does not match {}",
-                    one_of(wanted.iter().map(Quoted))
-                )
+                write!(f, "namespace \"{namespace}\" does not match {}", one_of(wanted.iter().map(Quoted)))
             }
             Self::Annotation { key, value } => write!(f, "no annotation matches \"{key}\": \"{value}\""),
             Self::Labels { wanted } => write!(f, "the labels do not satisfy {wanted}"),
-            Self::Requester {
-                attribute: Attribute::Roles,
-            } => f.write_str("the requester has none of the roles"),
-            Self::Requester {
-                attribute: Attribute::ClusterRoles,
-            } => f.write_str("the requester has none of the cluster roles"),
-            Self::Requester {
-                attribute: Attribute::Subjects,
-            } => f.write_str("the requester is none of the subjects"),
+            Self::Requester { attribute: Attribute::Roles } => f.write_str("the requester has none of the roles"),
+            Self::Requester { attribute: Attribute::ClusterRoles } => {
+                f.write_str("the requester has none of the cluster roles")
+            }
+            Self::Requester { attribute: Attribute::Subjects } => f.write_str("the requester is none of the subjects"),
             Self::NamespaceLabels { namespace: "", wanted } => {
-                write!(
-                    f,
-                    "an object without namespace does not satisfy namespaceSelector {wanted}"
-                )
+                write!(f, "an object without namespace does not satisfy namespaceSelector {wanted}")
             }
             Self::NamespaceLabels { namespace, wanted } => {
                 write!(f, "the labels of namespace \"{namespace}\" do not satisfy {wanted}")
@@ -177,11 +145,7 @@ impl fmt::Display for Mismatch<'_> {
 impl fmt::Display for Resource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind)?;
-        if self.subresource.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "/{}", self.subresource)
-        }
+        if self.subresource.is_empty() { Ok(()) } else { write!(f, "/{}", self.subresource) }
     }
 }
 
@@ -196,9 +160,5 @@ impl fmt::Display for Quoted<'_> {
 /// `a`, or `one of a, b`.
 pub(super) fn one_of(items: impl Iterator<Item = impl fmt::Display>) -> String {
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
-    if items.len() == 1 {
-        items.concat()
-    } else {
-        format!("one of {}", items.join(", "))
-    }
+    if items.len() == 1 { items.concat() } else { format!("one of {}", items.join(", ")) }
 }

@@ -151,10 +151,7 @@ pub struct Mirror {
 impl Match {
     /// What a rule without matches matches.
     pub fn everything() -> Self {
-        Self {
-            path: Some(PathMatch::Prefix("/".to_owned())),
-            ..Self::default()
-        }
+        Self { path: Some(PathMatch::Prefix("/".to_owned())), ..Self::default() }
     }
 }
 
@@ -187,13 +184,8 @@ impl Method {
 }
 
 impl RedirectStatus {
-    pub const ALL: [Self; 5] = [
-        Self::MovedPermanently,
-        Self::Found,
-        Self::SeeOther,
-        Self::TemporaryRedirect,
-        Self::PermanentRedirect,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::MovedPermanently, Self::Found, Self::SeeOther, Self::TemporaryRedirect, Self::PermanentRedirect];
 
     pub fn code(self) -> u16 {
         match self {

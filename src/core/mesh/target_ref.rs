@@ -23,35 +23,14 @@ pub enum TargetKind {
 /// A reference whose fields fit its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetRef {
-    Mesh {
-        proxies: ProxyTypes,
-    },
-    Dataplane {
-        proxies: DataplaneRef,
-        section: Option<String>,
-    },
-    MeshSubset {
-        tags: Pairs,
-        labels: Pairs,
-        proxies: ProxyTypes,
-    },
-    MeshGateway {
-        name: String,
-        tags: Pairs,
-    },
-    MeshService {
-        service: ResourceRef,
-        section: Option<String>,
-    },
+    Mesh { proxies: ProxyTypes },
+    Dataplane { proxies: DataplaneRef, section: Option<String> },
+    MeshSubset { tags: Pairs, labels: Pairs, proxies: ProxyTypes },
+    MeshGateway { name: String, tags: Pairs },
+    MeshService { service: ResourceRef, section: Option<String> },
     MeshExternalService(ResourceRef),
-    MeshMultiZoneService {
-        service: ResourceRef,
-        section: Option<String>,
-    },
-    MeshServiceSubset {
-        name: String,
-        tags: Pairs,
-    },
+    MeshMultiZoneService { service: ResourceRef, section: Option<String> },
+    MeshServiceSubset { name: String, tags: Pairs },
     MeshHttpRoute(ResourceRef),
     MeshTcpRoute(ResourceRef),
 }
@@ -141,9 +120,7 @@ impl TargetKind {
 
 impl TargetRef {
     /// What an absent `targetRef` at the top level means.
-    pub const WHOLE_MESH: Self = Self::Mesh {
-        proxies: ProxyTypes::All,
-    };
+    pub const WHOLE_MESH: Self = Self::Mesh { proxies: ProxyTypes::All };
 
     pub fn kind(&self) -> TargetKind {
         match self {

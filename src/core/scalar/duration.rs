@@ -133,22 +133,15 @@ impl FromStr for Duration {
             if whole.is_empty() && fraction.is_empty() {
                 return Err(syntax());
             }
-            let end = after
-                .find(|c: char| c == '.' || c.is_ascii_digit())
-                .unwrap_or(after.len());
+            let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
             let (unit, after) = after.split_at(end);
             if unit.is_empty() {
                 return Err(DurationError::MissingUnit { text: text.to_owned() });
             }
-            let nanos = unit_nanos(unit).ok_or_else(|| DurationError::UnknownUnit {
-                text: text.to_owned(),
-                unit: unit.to_owned(),
-            })?;
+            let nanos = unit_nanos(unit)
+                .ok_or_else(|| DurationError::UnknownUnit { text: text.to_owned(), unit: unit.to_owned() })?;
             let part = part_nanos(whole, fraction, nanos).ok_or(DurationError::Overflow)?;
-            total = total
-                .checked_add(part)
-                .filter(|total| *total <= LIMIT)
-                .ok_or(DurationError::Overflow)?;
+            total = total.checked_add(part).filter(|total| *total <= LIMIT).ok_or(DurationError::Overflow)?;
             rest = after;
         }
         match (negative, i64::try_from(total)) {
@@ -224,10 +217,7 @@ fn part_nanos(whole: &str, fraction: &str, unit: u64) -> Option<u64> {
     let (mut numerator, mut scale) = (0_u64, 1.0_f64);
     for digit in fraction.bytes() {
         // Digits that no longer fit are finer than any unit needs.
-        let Some(next) = numerator
-            .checked_mul(10)
-            .and_then(|n| n.checked_add(u64::from(digit - b'0')))
-        else {
+        let Some(next) = numerator.checked_mul(10).and_then(|n| n.checked_add(u64::from(digit - b'0'))) else {
             break;
         };
         if next > LIMIT {
@@ -256,11 +246,7 @@ mod tests {
         #[track_caller]
         fn check(text: &str, nanos: i64, printed: &str) {
             let parsed = duration(text);
-            assert_eq!(
-                (parsed.as_nanos(), parsed.to_string().as_str()),
-                (nanos, printed),
-                "{text}"
-            );
+            assert_eq!((parsed.as_nanos(), parsed.to_string().as_str()), (nanos, printed), "{text}");
         }
         check("0", 0, "0s");
         check("-0", 0, "0s");
@@ -301,13 +287,7 @@ mod tests {
         }
         check("5", DurationError::MissingUnit { text: "5".into() });
         check("1h5", DurationError::MissingUnit { text: "1h5".into() });
-        check(
-            "1d",
-            DurationError::UnknownUnit {
-                text: "1d".into(),
-                unit: "d".into(),
-            },
-        );
+        check("1d", DurationError::UnknownUnit { text: "1d".into(), unit: "d".into() });
         check("9223372036854775808ns", DurationError::Overflow);
         check("3000000h", DurationError::Overflow);
         check("99999999999999999999h", DurationError::Overflow);
@@ -328,10 +308,7 @@ mod tests {
         assert_eq!(duration("1s").checked_mul(f64::NAN), Err(DurationError::Overflow));
         assert_eq!(duration("1s").checked_div(0.0), Err(DurationError::DivisionByZero));
         assert_eq!(duration("1s").ratio(Duration::ZERO), Err(DurationError::DivisionByZero));
-        assert_eq!(
-            duration("1s").checked_rem(Duration::ZERO),
-            Err(DurationError::DivisionByZero)
-        );
+        assert_eq!(duration("1s").checked_rem(Duration::ZERO), Err(DurationError::DivisionByZero));
         assert_eq!(Duration::MIN.checked_rem(Duration::from_nanos(-1)), Ok(Duration::ZERO));
     }
 

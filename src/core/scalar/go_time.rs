@@ -61,9 +61,7 @@ impl Time {
         let local = nanos + i128::from(offset) * NANOS_PER_SECOND;
         let seconds = i64::try_from(local.div_euclid(NANOS_PER_SECOND)).map_err(|_| TimeError::Overflow)?;
         let rest = local.rem_euclid(NANOS_PER_SECOND) as i32;
-        let local = EPOCH
-            .checked_add(SignedDuration::new(seconds, rest))
-            .map_err(|_| TimeError::Overflow)?;
+        let local = EPOCH.checked_add(SignedDuration::new(seconds, rest)).map_err(|_| TimeError::Overflow)?;
         if local.year() < 0 {
             return Err(TimeError::Overflow);
         }
@@ -119,13 +117,7 @@ impl Time {
     pub fn to_cron(&self) -> String {
         let local = self.local;
         let weekday = local.weekday().to_sunday_zero_offset();
-        format!(
-            "{} {} {} {} {weekday}",
-            local.minute(),
-            local.hour(),
-            local.day(),
-            local.month()
-        )
+        format!("{} {} {} {} {weekday}", local.minute(), local.hour(), local.day(), local.month())
     }
 
     /// The text by an example layout.
@@ -134,10 +126,7 @@ impl Time {
     }
 
     fn from_parts(date: Date, time: jiff::civil::Time, offset: i32) -> Self {
-        Self {
-            local: date.to_datetime(time),
-            offset,
-        }
+        Self { local: date.to_datetime(time), offset }
     }
 }
 
@@ -212,30 +201,15 @@ mod tests {
     fn arithmetic() {
         let (start, end) = (time("2021-01-02T15:04:05-07:00"), time("2021-01-10T03:14:05-07:00"));
         assert_eq!(end.since(&start).to_string(), "180h10m0s");
-        assert_eq!(
-            start.checked_add(duration("3h")).unwrap().to_string(),
-            "2021-01-02T18:04:05-07:00"
-        );
-        assert_eq!(
-            time("2023-02-02T15:04:05-07:00").utc().unwrap().to_string(),
-            "2023-02-02T22:04:05Z"
-        );
+        assert_eq!(start.checked_add(duration("3h")).unwrap().to_string(), "2021-01-02T18:04:05-07:00");
+        assert_eq!(time("2023-02-02T15:04:05-07:00").utc().unwrap().to_string(), "2023-02-02T22:04:05Z");
         assert_eq!(time("2023-02-02T15:04:05Z").to_cron(), "4 15 2 2 4");
         assert_eq!(Time::from_unix(1702691171).unwrap().to_string(), "2023-12-16T01:46:11Z");
         assert_eq!(time("2023-12-16T01:46:11Z").as_unix(), 1702691171);
-        assert_eq!(
-            time("9999-12-31T23:59:59Z").checked_add(duration("1s")),
-            Err(TimeError::Overflow)
-        );
-        assert_eq!(
-            time("0000-01-01T00:00:00Z").checked_add(duration("-1s")),
-            Err(TimeError::Overflow)
-        );
+        assert_eq!(time("9999-12-31T23:59:59Z").checked_add(duration("1s")), Err(TimeError::Overflow));
+        assert_eq!(time("0000-01-01T00:00:00Z").checked_add(duration("-1s")), Err(TimeError::Overflow));
         assert_eq!(time("9999-12-31T23:59:59-01:00").utc(), Err(TimeError::Overflow));
-        assert_eq!(
-            time("9999-12-31T23:59:59Z").since(&time("0001-01-01T00:00:00Z")),
-            Duration::MAX
-        );
+        assert_eq!(time("9999-12-31T23:59:59Z").since(&time("0001-01-01T00:00:00Z")), Duration::MAX);
         assert_eq!(Time::from_unix(i64::MAX), Err(TimeError::Overflow));
     }
 

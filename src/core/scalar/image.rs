@@ -36,21 +36,14 @@ const CONTAINER_LISTS: [&str; 3] = ["containers", "ephemeralContainers", "initCo
 
 impl Default for ImageDefaults {
     fn default() -> Self {
-        Self {
-            registry: "docker.io".into(),
-            write_registry: true,
-        }
+        Self { registry: "docker.io".into(), write_registry: true }
     }
 }
 
 impl Image {
     pub fn parse(text: &str, defaults: &ImageDefaults) -> Result<Self, ImageError> {
         let defaulted = lacks_registry(text);
-        let full = if defaulted {
-            format!("{}/{text}", defaults.registry)
-        } else {
-            text.to_owned()
-        };
+        let full = if defaulted { format!("{}/{text}", defaults.registry) } else { text.to_owned() };
         let mut image = parse_reference(&full).ok_or_else(|| ImageError {
             image: full.clone(),
             registry: defaults.registry.clone(),
@@ -85,11 +78,7 @@ impl Image {
     }
 
     fn repository(&self) -> String {
-        if self.registry.is_empty() {
-            self.path.clone()
-        } else {
-            format!("{}/{}", self.registry, self.path)
-        }
+        if self.registry.is_empty() { self.path.clone() } else { format!("{}/{}", self.registry, self.path) }
     }
 
     /// The entry of the `images` document; empty parts are left out.
@@ -122,19 +111,10 @@ pub fn images(object: &Value, defaults: &ImageDefaults) -> Result<Option<Value>,
     };
     let mut lists = Map::new();
     for list in CONTAINER_LISTS {
-        let containers = spec
-            .get(list)
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let containers = spec.get(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut entries = Map::new();
         for (index, container) in containers.iter().enumerate() {
-            let text = |key: &str| {
-                container
-                    .get(key)
-                    .and_then(Value::as_str)
-                    .filter(|text| !text.is_empty())
-            };
+            let text = |key: &str| container.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
             if let (Some(name), Some(image)) = (text("name"), text("image")) {
                 let image = Image::parse(image, defaults)?;
                 entries.insert(name.to_owned(), image.document(&format!("{pod}/{list}/{index}/image")));
@@ -220,21 +200,13 @@ fn is_path_component(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let known = text.bytes().all(|b| plain(b) || matches!(b, b'.' | b'_' | b'-'));
     let ends = text.bytes().next().is_some_and(plain) && text.bytes().next_back().is_some_and(plain);
-    let separators = text
-        .split(|c: char| c.is_ascii_alphanumeric())
-        .filter(|run| !run.is_empty());
-    known
-        && ends
-        && separators
-            .into_iter()
-            .all(|run| matches!(run, "." | "_" | "__") || run.bytes().all(|b| b == b'-'))
+    let separators = text.split(|c: char| c.is_ascii_alphanumeric()).filter(|run| !run.is_empty());
+    known && ends && separators.into_iter().all(|run| matches!(run, "." | "_" | "__") || run.bytes().all(|b| b == b'-'))
 }
 
 fn is_tag(text: &str) -> bool {
     text.len() <= 128
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
         && text.bytes().next().is_some_and(|first| !matches!(first, b'.' | b'-'))
 }
 
@@ -282,14 +254,8 @@ mod tests {
         check("Registry/a", "Registry/a:latest");
         check("a__b/c-d.e", "docker.io/a__b/c-d.e:latest");
         check("x_y.z/a:1", "x_y.z/a:1");
-        check(
-            &format!("test/centos@{DIGEST}"),
-            &format!("docker.io/test/centos@{DIGEST}"),
-        );
-        check(
-            &format!("test/centos:7@{DIGEST}"),
-            &format!("docker.io/test/centos@{DIGEST}"),
-        );
+        check(&format!("test/centos@{DIGEST}"), &format!("docker.io/test/centos@{DIGEST}"));
+        check(&format!("test/centos:7@{DIGEST}"), &format!("docker.io/test/centos@{DIGEST}"));
     }
 
     #[test]
@@ -303,15 +269,9 @@ mod tests {
 
     #[test]
     fn a_default_registry_may_stay_unwritten() {
-        let defaults = ImageDefaults {
-            registry: "docker.io".into(),
-            write_registry: false,
-        };
+        let defaults = ImageDefaults { registry: "docker.io".into(), write_registry: false };
         assert_eq!(Image::parse("nginx", &defaults).unwrap().reference(), "nginx:latest");
-        assert_eq!(
-            Image::parse("ghcr.io/nginx", &defaults).unwrap().reference(),
-            "ghcr.io/nginx:latest"
-        );
+        assert_eq!(Image::parse("ghcr.io/nginx", &defaults).unwrap().reference(), "ghcr.io/nginx:latest");
     }
 
     #[test]
@@ -362,14 +322,8 @@ mod tests {
 
         let template = json!({"spec": {"containers": [{"name": "app", "image": "nginx"}]}});
         for (object, pointer) in [
-            (
-                json!({"kind": "Deployment", "spec": {"template": template}}),
-                "/spec/template/spec/containers/0/image",
-            ),
-            (
-                json!({"kind": "Job", "spec": {"template": template}}),
-                "/spec/template/spec/containers/0/image",
-            ),
+            (json!({"kind": "Deployment", "spec": {"template": template}}), "/spec/template/spec/containers/0/image"),
+            (json!({"kind": "Job", "spec": {"template": template}}), "/spec/template/spec/containers/0/image"),
             (
                 json!({"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}}}),
                 "/spec/jobTemplate/spec/template/spec/containers/0/image",

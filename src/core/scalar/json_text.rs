@@ -100,22 +100,10 @@ mod tests {
             assert_eq!(encode(&value), expected);
         }
         check(json!({"k": 1}), r#"{"k":1}"#);
-        check(
-            json!({"b": [1.0, 2.5, null, true], "a": {}, "Z": []}),
-            r#"{"Z":[],"a":{},"b":[1,2.5,null,true]}"#,
-        );
-        check(
-            json!("<a href=\"x\">&</a>"),
-            r#""\u003ca href=\"x\"\u003e\u0026\u003c/a\u003e""#,
-        );
-        check(
-            json!({"<k>": "\u{2028}\u{2029}"}),
-            r#"{"\u003ck\u003e":"\u2028\u2029"}"#,
-        );
-        check(
-            json!("\n\r\t\u{8}\u{c}\u{1}\u{7f}\\é"),
-            "\"\\n\\r\\t\\b\\f\\u0001\u{7f}\\\\é\"",
-        );
+        check(json!({"b": [1.0, 2.5, null, true], "a": {}, "Z": []}), r#"{"Z":[],"a":{},"b":[1,2.5,null,true]}"#);
+        check(json!("<a href=\"x\">&</a>"), r#""\u003ca href=\"x\"\u003e\u0026\u003c/a\u003e""#);
+        check(json!({"<k>": "\u{2028}\u{2029}"}), r#"{"\u003ck\u003e":"\u2028\u2029"}"#);
+        check(json!("\n\r\t\u{8}\u{c}\u{1}\u{7f}\\é"), "\"\\n\\r\\t\\b\\f\\u0001\u{7f}\\\\é\"");
         check(json!(1e21), "1e+21");
         check(json!(u64::MAX), "18446744073709551615");
     }

@@ -9,11 +9,7 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The text of a JSON number: `5`, `2.5`, `1e+21`, `1e-7`. Never `1.0`.
 pub fn text(number: &Number) -> String {
-    if number.is_f64() {
-        format(number.as_f64().unwrap_or_default())
-    } else {
-        number.to_string()
-    }
+    if number.is_f64() { format(number.as_f64().unwrap_or_default()) } else { number.to_string() }
 }
 
 /// The text of a float in Go's JSON: plain shortest digits for 0 and from 1e-6 up to 1e21, exponent form elsewhere.
@@ -110,22 +106,13 @@ pub fn whole(number: &Number) -> Option<i64> {
 /// What overflows is refused.
 pub fn parse(text: &str) -> Option<f64> {
     let value: f64 = text.parse().ok()?;
-    let named = text
-        .trim_start_matches(['+', '-'])
-        .starts_with(|first: char| first.is_ascii_alphabetic());
-    let acceptable = if value.is_nan() {
-        !text.starts_with(['+', '-'])
-    } else {
-        value.is_finite() || named
-    };
+    let named = text.trim_start_matches(['+', '-']).starts_with(|first: char| first.is_ascii_alphabetic());
+    let acceptable = if value.is_nan() { !text.starts_with(['+', '-']) } else { value.is_finite() || named };
     acceptable.then_some(value)
 }
 
 fn integer(number: &Number) -> Option<i128> {
-    number
-        .as_i64()
-        .map(i128::from)
-        .or_else(|| number.as_u64().map(i128::from))
+    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
 #[cfg(test)]
@@ -170,10 +157,7 @@ mod tests {
     #[test]
     fn integers_compare_exactly_and_with_floats_by_value() {
         let compare = |a: Value, b: Value| compare(a.as_number().unwrap(), b.as_number().unwrap());
-        assert_eq!(
-            compare(json!(9007199254740993_i64), json!(9007199254740992_i64)),
-            Ordering::Greater
-        );
+        assert_eq!(compare(json!(9007199254740993_i64), json!(9007199254740992_i64)), Ordering::Greater);
         assert_eq!(compare(json!(-1), json!(u64::MAX)), Ordering::Less);
         assert_eq!(compare(json!(1), json!(1.0)), Ordering::Equal);
         assert_eq!(compare(json!(1), json!(1.5)), Ordering::Less);
@@ -181,10 +165,7 @@ mod tests {
 
     #[test]
     fn deep_equality_knows_one_numeric_domain() {
-        assert!(equal_values(
-            &json!({"a": [1, {"b": 2.0}]}),
-            &json!({"a": [1.0, {"b": 2}]})
-        ));
+        assert!(equal_values(&json!({"a": [1, {"b": 2.0}]}), &json!({"a": [1.0, {"b": 2}]})));
         assert!(!equal_values(&json!([1, 2]), &json!([2, 1])));
         assert!(!equal_values(&json!({"a": 1}), &json!({"a": 1, "b": 2})));
         assert!(!equal_values(&json!(1), &json!("1")));

@@ -54,20 +54,14 @@ impl Quantity {
     /// The nearest float.
     pub fn to_f64(&self) -> f64 {
         // Printing and reading rounds correctly once; scaling by powers of ten would round twice.
-        format!("{}e{}", self.mantissa, -self.scale)
-            .parse()
-            .unwrap_or(f64::INFINITY)
+        format!("{}e{}", self.mantissa, -self.scale).parse().unwrap_or(f64::INFINITY)
     }
 
     /// The sum, in this quantity's format (the other's if this one is zero).
     pub fn checked_add(self, other: Self) -> Result<Self, QuantityError> {
         let (a, b, scale) = align(&self, &other).ok_or(QuantityError::Overflow)?;
         let mantissa = a.checked_add(b).ok_or(QuantityError::Overflow)?;
-        Ok(Self {
-            mantissa,
-            scale,
-            format: if self.is_zero() { other.format } else { self.format },
-        })
+        Ok(Self { mantissa, scale, format: if self.is_zero() { other.format } else { self.format } })
     }
 
     /// The difference, in this quantity's format (the other's if this one is zero).
@@ -78,16 +72,8 @@ impl Quantity {
 
     pub fn checked_mul(self, factor: f64) -> Result<Self, QuantityError> {
         let factor = Self::from_scalar(factor)?;
-        let mantissa = self
-            .mantissa
-            .checked_mul(factor.mantissa)
-            .ok_or(QuantityError::Overflow)?;
-        Ok(Self {
-            mantissa,
-            scale: self.scale + factor.scale,
-            format: self.format,
-        }
-        .round_up_to_nano())
+        let mantissa = self.mantissa.checked_mul(factor.mantissa).ok_or(QuantityError::Overflow)?;
+        Ok(Self { mantissa, scale: self.scale + factor.scale, format: self.format }.round_up_to_nano())
     }
 
     /// Divides and truncates toward zero at the decimals that either operand was written with.
@@ -105,11 +91,7 @@ impl Quantity {
         } else {
             b = shift_left(b, -shift).ok_or(QuantityError::Overflow)?;
         }
-        Ok(Self {
-            mantissa: a / b,
-            scale,
-            format: self.format,
-        })
+        Ok(Self { mantissa: a / b, scale, format: self.format })
     }
 
     /// How often `other` fits into this quantity.
@@ -126,11 +108,7 @@ impl Quantity {
             return Err(QuantityError::DivisionByZero);
         }
         let (a, b) = (self.whole()?, other.whole()?);
-        Ok(Self {
-            mantissa: a.wrapping_rem(b),
-            scale: 0,
-            format: self.format,
-        })
+        Ok(Self { mantissa: a.wrapping_rem(b), scale: 0, format: self.format })
     }
 
     fn whole(&self) -> Result<i128, QuantityError> {
@@ -148,11 +126,7 @@ impl Quantity {
     /// The same value with nine decimals, if there is room for them.
     fn at_nano(self) -> Self {
         match shift_left(self.mantissa, NANO - self.scale) {
-            Some(mantissa) => Self {
-                mantissa,
-                scale: NANO,
-                ..self
-            },
+            Some(mantissa) => Self { mantissa, scale: NANO, ..self },
             None => self,
         }
     }
@@ -168,11 +142,7 @@ impl Quantity {
             }
             _ => self.mantissa.signum(),
         };
-        Self {
-            mantissa,
-            scale: NANO,
-            ..self
-        }
+        Self { mantissa, scale: NANO, ..self }
     }
 }
 
@@ -197,27 +167,15 @@ impl Ord for Quantity {
         }
         // They differ by more digits than fit: the sign decides, then the one that had to be enlarged.
         let signs = self.mantissa.signum().cmp(&other.mantissa.signum());
-        let larger = if self.scale < other.scale {
-            Ordering::Greater
-        } else {
-            Ordering::Less
-        };
+        let larger = if self.scale < other.scale { Ordering::Greater } else { Ordering::Less };
         signs.then(if self.mantissa < 0 { larger.reverse() } else { larger })
     }
 }
 
 /// Both mantissas at the finer of the two scales.
 fn align(a: &Quantity, b: &Quantity) -> Option<(i128, i128, i32)> {
-    let (am, a_scale) = if a.is_zero() {
-        (0, b.scale)
-    } else {
-        (a.mantissa, a.scale)
-    };
-    let (bm, b_scale) = if b.is_zero() {
-        (0, a.scale)
-    } else {
-        (b.mantissa, b.scale)
-    };
+    let (am, a_scale) = if a.is_zero() { (0, b.scale) } else { (a.mantissa, a.scale) };
+    let (bm, b_scale) = if b.is_zero() { (0, a.scale) } else { (b.mantissa, b.scale) };
     let scale = a_scale.max(b_scale);
     if let (Some(a), Some(b)) = (shift_left(am, scale - a_scale), shift_left(bm, scale - b_scale)) {
         return Some((a, b, scale));
@@ -226,11 +184,7 @@ fn align(a: &Quantity, b: &Quantity) -> Option<(i128, i128, i32)> {
     let (am, a_scale) = strip_zeros(am, a_scale);
     let (bm, b_scale) = strip_zeros(bm, b_scale);
     let scale = a_scale.max(b_scale);
-    Some((
-        shift_left(am, scale - a_scale)?,
-        shift_left(bm, scale - b_scale)?,
-        scale,
-    ))
+    Some((shift_left(am, scale - a_scale)?, shift_left(bm, scale - b_scale)?, scale))
 }
 
 fn shift_left(mantissa: i128, places: i32) -> Option<i128> {
@@ -264,10 +218,7 @@ mod tests {
         #[track_caller]
         fn check(a: &str, b: &str, sum: &str, difference: &str) {
             let (a, b) = (quantity(a), quantity(b));
-            let results = (
-                a.checked_add(b).unwrap().to_string(),
-                a.checked_sub(b).unwrap().to_string(),
-            );
+            let results = (a.checked_add(b).unwrap().to_string(), a.checked_sub(b).unwrap().to_string());
             assert_eq!((results.0.as_str(), results.1.as_str()), (sum, difference));
         }
         check("12Ki", "13Ki", "25Ki", "-1Ki");
@@ -280,10 +231,7 @@ mod tests {
         check("0", "2Ki", "2Ki", "-2Ki");
         check("500m", "500m", "1", "0");
         check("1e30", "0", "1e30", "1e30");
-        assert_eq!(
-            quantity("1e100").checked_add(quantity("1n")),
-            Err(QuantityError::Overflow)
-        );
+        assert_eq!(quantity("1e100").checked_add(quantity("1n")), Err(QuantityError::Overflow));
     }
 
     #[test]
@@ -307,10 +255,7 @@ mod tests {
         assert_eq!(text(quantity("12Ki").checked_rem(quantity("5Ki"))), "2Ki");
         assert_eq!(text(quantity("-7").checked_rem(quantity("2.0"))), "-1");
         assert_eq!(quantity("4").checked_rem(quantity("1.5")), Err(QuantityError::NotWhole));
-        assert_eq!(
-            quantity("4").checked_rem(quantity("0")),
-            Err(QuantityError::DivisionByZero)
-        );
+        assert_eq!(quantity("4").checked_rem(quantity("0")), Err(QuantityError::DivisionByZero));
         assert_eq!(quantity("4").checked_div(0.0), Err(QuantityError::DivisionByZero));
         assert_eq!(quantity("4").ratio(quantity("0m")), Err(QuantityError::DivisionByZero));
     }

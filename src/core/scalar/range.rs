@@ -28,11 +28,7 @@ impl Range {
             None => (false, rest.strip_prefix('-')?),
         };
         let (high, rest) = bound(rest)?;
-        rest.is_empty().then(|| Self {
-            low: Scalar::read(low),
-            high: Scalar::read(high),
-            complement,
-        })
+        rest.is_empty().then(|| Self { low: Scalar::read(low), high: Scalar::read(high), complement })
     }
 
     /// Whether the text lies between the bounds (or, for a complement, outside of them). A text that cannot be compared
@@ -42,20 +38,13 @@ impl Range {
         let (Some(low), Some(high)) = (value.compare(&self.low), value.compare(&self.high)) else {
             return false;
         };
-        if self.complement {
-            low.is_lt() || high.is_gt()
-        } else {
-            low.is_ge() && high.is_le()
-        }
+        if self.complement { low.is_lt() || high.is_gt() } else { low.is_ge() && high.is_le() }
     }
 }
 
 impl Scalar {
     fn read(text: &str) -> Self {
-        Self {
-            duration: text.parse().ok(),
-            quantity: text.parse().ok(),
-        }
+        Self { duration: text.parse().ok(), quantity: text.parse().ok() }
     }
 
     /// As durations if both are, else as quantities if both are.
@@ -94,11 +83,7 @@ mod tests {
     fn membership() {
         #[track_caller]
         fn check(range: &str, text: &str, expected: bool) {
-            assert_eq!(
-                Range::parse(range).expect(range).contains(text),
-                expected,
-                "{text} in {range}"
-            );
+            assert_eq!(Range::parse(range).expect(range).contains(text), expected, "{text} in {range}");
         }
         check("1-10", "5", true);
         check("7-10", "5", false);
@@ -125,21 +110,9 @@ mod tests {
 
     #[test]
     fn what_is_no_range() {
-        for text in [
-            "",
-            "-",
-            "1-",
-            "-1",
-            "1",
-            "a-b",
-            "1-2-3",
-            "1 - 2",
-            "1-2 ",
-            "1.-2",
-            "1--",
-            "kube-system",
-            "2021-01-02",
-        ] {
+        for text in
+            ["", "-", "1-", "-1", "1", "a-b", "1-2-3", "1 - 2", "1-2 ", "1.-2", "1--", "kube-system", "2021-01-02"]
+        {
             assert_eq!(Range::parse(text), None, "{text}");
         }
     }

@@ -55,10 +55,7 @@ impl VersionRange {
         // An operator that stands alone belongs to the version after the space.
         let mut waiting: Option<&str> = None;
         for piece in text.split_whitespace() {
-            let bad = || VersionRangeError::Comparator {
-                range: text.to_owned(),
-                piece: piece.to_owned(),
-            };
+            let bad = || VersionRangeError::Comparator { range: text.to_owned(), piece: piece.to_owned() };
             if piece == "||" {
                 if waiting.is_some() {
                     return Err(bad());
@@ -86,10 +83,7 @@ impl VersionRange {
             }
         }
         if let Some(operator) = waiting {
-            return Err(VersionRangeError::Comparator {
-                range: text.to_owned(),
-                piece: operator.to_owned(),
-            });
+            return Err(VersionRangeError::Comparator { range: text.to_owned(), piece: operator.to_owned() });
         }
         if groups.iter().all(Vec::is_empty) && groups.len() == 1 {
             return Err(VersionRangeError::Empty);
@@ -101,9 +95,7 @@ impl VersionRange {
     }
 
     pub fn contains(&self, version: &Version) -> bool {
-        self.0
-            .iter()
-            .any(|group| group.iter().all(|comparator| comparator.accepts(version)))
+        self.0.iter().any(|group| group.iter().all(|comparator| comparator.accepts(version)))
     }
 }
 
@@ -144,12 +136,7 @@ fn push(group: &mut Vec<Comparator>, relation: Relation, text: &str) -> bool {
     let Some((flat, next)) = expand_wildcard(text) else {
         return false;
     };
-    let mut add = |relation, version: &Version| {
-        group.push(Comparator {
-            relation,
-            version: version.clone(),
-        })
-    };
+    let mut add = |relation, version: &Version| group.push(Comparator { relation, version: version.clone() });
     match relation {
         Relation::GreaterOrEqual => add(Relation::GreaterOrEqual, &flat),
         Relation::Less => add(Relation::Less, &flat),
@@ -203,11 +190,7 @@ mod tests {
         #[track_caller]
         fn check(version: &str, range: &str, expected: bool) {
             let range = VersionRange::parse(range).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(
-                range.contains(&parse(version).unwrap()),
-                expected,
-                "{version} in {range:?}"
-            );
+            assert_eq!(range.contains(&parse(version).unwrap()), expected, "{version} in {range:?}");
         }
         check("4.1.3", ">=4.1.x", true);
         check("4.1.3", "!4.x.x", false);
@@ -251,17 +234,11 @@ mod tests {
             "1.x.3",
             ">1.0.0<2.0.0",
         ] {
-            assert!(
-                matches!(VersionRange::parse(range), Err(VersionRangeError::Comparator { .. })),
-                "{range}"
-            );
+            assert!(matches!(VersionRange::parse(range), Err(VersionRangeError::Comparator { .. })), "{range}");
         }
         assert_eq!(VersionRange::parse(" "), Err(VersionRangeError::Empty));
         for range in ["1.0.0 ||", "|| 1.0.0", "1.0.0 || || 2.0.0"] {
-            assert_eq!(
-                VersionRange::parse(range),
-                Err(VersionRangeError::EmptyGroup { range: range.into() })
-            );
+            assert_eq!(VersionRange::parse(range), Err(VersionRangeError::EmptyGroup { range: range.into() }));
         }
     }
 

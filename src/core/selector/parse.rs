@@ -13,11 +13,7 @@ impl LabelSelector {
     pub fn parse(value: &Value, wildcards: Wildcards, path: &FieldPath, problems: &mut Vec<Problem>) -> Option<Self> {
         let before = problems.len();
         let Value::Object(fields) = value else {
-            problems.push(Problem::new(
-                path,
-                Reason::Format,
-                "must be an object with matchLabels or matchExpressions",
-            ));
+            problems.push(Problem::new(path, Reason::Format, "must be an object with matchLabels or matchExpressions"));
             return None;
         };
         let mut selector = Self::default();
@@ -26,37 +22,22 @@ impl LabelSelector {
             Some(Value::Object(labels)) => {
                 let path = path.field("matchLabels");
                 for (key, value) in labels {
-                    selector
-                        .labels
-                        .extend(parse_label(key, value, wildcards, &path.key(key), problems));
+                    selector.labels.extend(parse_label(key, value, wildcards, &path.key(key), problems));
                 }
             }
-            Some(_) => problems.push(Problem::new(
-                &path.field("matchLabels"),
-                Reason::Format,
-                "must be an object",
-            )),
+            Some(_) => problems.push(Problem::new(&path.field("matchLabels"), Reason::Format, "must be an object")),
         }
         match fields.get("matchExpressions") {
             None | Some(Value::Null) => {}
             Some(Value::Array(expressions)) => {
                 let path = path.field("matchExpressions");
                 for (index, expression) in expressions.iter().enumerate() {
-                    selector
-                        .requirements
-                        .extend(parse_requirement(expression, &path.index(index), problems));
+                    selector.requirements.extend(parse_requirement(expression, &path.index(index), problems));
                 }
             }
-            Some(_) => problems.push(Problem::new(
-                &path.field("matchExpressions"),
-                Reason::Format,
-                "must be a list",
-            )),
+            Some(_) => problems.push(Problem::new(&path.field("matchExpressions"), Reason::Format, "must be a list")),
         }
-        for key in fields
-            .keys()
-            .filter(|key| !matches!(key.as_str(), "matchLabels" | "matchExpressions"))
-        {
+        for key in fields.keys().filter(|key| !matches!(key.as_str(), "matchLabels" | "matchExpressions")) {
             problems.push(Problem::new(
                 &path.field(key.clone()),
                 Reason::Unknown,
@@ -75,37 +56,21 @@ fn parse_label(
     problems: &mut Vec<Problem>,
 ) -> Option<LabelTest> {
     let Some(value) = value.as_str() else {
-        problems.push(Problem::new(
-            path,
-            Reason::Format,
-            "a label value must be a string; put it in quotes",
-        ));
+        problems.push(Problem::new(path, Reason::Format, "a label value must be a string; put it in quotes"));
         return None;
     };
     let pattern = wildcards == Wildcards::Allowed && (wildcard::is_pattern(key) || wildcard::is_pattern(value));
     // A pattern is sound if it would be with the wildcards replaced by an ordinary character.
     let plain = |text: &str| {
-        if pattern {
-            text.replace(['*', '?'], "0")
-        } else {
-            text.to_owned()
-        }
+        if pattern { text.replace(['*', '?'], "0") } else { text.to_owned() }
     };
     let sound = check_key(&plain(key), path, problems) & check_value(&plain(value), path, problems);
-    sound.then(|| LabelTest {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        pattern,
-    })
+    sound.then(|| LabelTest { key: key.to_owned(), value: value.to_owned(), pattern })
 }
 
 fn parse_requirement(value: &Value, path: &FieldPath, problems: &mut Vec<Problem>) -> Option<Requirement> {
     let Value::Object(fields) = value else {
-        problems.push(Problem::new(
-            path,
-            Reason::Format,
-            "must be an object with key, operator and values",
-        ));
+        problems.push(Problem::new(path, Reason::Format, "must be an object with key, operator and values"));
         return None;
     };
     let key = fields.get("key").and_then(Value::as_str).unwrap_or_default();
@@ -137,11 +102,7 @@ fn parse_requirement(value: &Value, path: &FieldPath, problems: &mut Vec<Problem
                 problems.push(Problem::new(&path.field("values"), Reason::Forbidden, message));
                 return None;
             }
-            if operator == "Exists" {
-                Test::Exists
-            } else {
-                Test::DoesNotExist
-            }
+            if operator == "Exists" { Test::Exists } else { Test::DoesNotExist }
         }
         "" => {
             let message = "needs one of In, NotIn, Exists, DoesNotExist";
@@ -154,10 +115,7 @@ fn parse_requirement(value: &Value, path: &FieldPath, problems: &mut Vec<Problem
             return None;
         }
     };
-    sound.then(|| Requirement {
-        key: key.to_owned(),
-        test,
-    })
+    sound.then(|| Requirement { key: key.to_owned(), test })
 }
 
 fn parse_values(
@@ -220,9 +178,7 @@ fn check_value(value: &str, path: &FieldPath, problems: &mut Vec<Problem>) -> bo
 fn is_label_text(text: &str) -> bool {
     let end = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
     text.len() <= 63
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
         && end(text.bytes().next())
         && end(text.bytes().next_back())
 }
@@ -230,9 +186,7 @@ fn is_label_text(text: &str) -> bool {
 fn is_dns_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
@@ -250,41 +204,19 @@ mod tests {
         #[track_caller]
         fn check(selector: Value, wildcards: Wildcards, expected: &[(&str, Reason)]) {
             let mut problems = Vec::new();
-            assert_eq!(
-                LabelSelector::parse(&selector, wildcards, &FieldPath::root().field("s"), &mut problems),
-                None
-            );
+            assert_eq!(LabelSelector::parse(&selector, wildcards, &FieldPath::root().field("s"), &mut problems), None);
             let found: Vec<_> = problems.iter().map(|p| (p.field.to_string(), p.reason)).collect();
-            let expected: Vec<_> = expected
-                .iter()
-                .map(|(field, reason)| ((*field).to_owned(), *reason))
-                .collect();
+            let expected: Vec<_> = expected.iter().map(|(field, reason)| ((*field).to_owned(), *reason)).collect();
             assert_eq!(found, expected);
         }
         use Reason::{Enum, Forbidden, Format, Required, Unknown};
         use Wildcards::{Allowed, Refused};
         check(json!([]), Allowed, &[("s", Format)]);
         check(json!({"matchlabels": {}}), Allowed, &[("s.matchlabels", Unknown)]);
-        check(
-            json!({"matchLabels": {"a": 1}}),
-            Allowed,
-            &[("s.matchLabels[\"a\"]", Format)],
-        );
-        check(
-            json!({"matchLabels": {"a*": "b"}}),
-            Refused,
-            &[("s.matchLabels[\"a*\"]", Format)],
-        );
-        check(
-            json!({"matchLabels": {"a b": "b"}}),
-            Allowed,
-            &[("s.matchLabels[\"a b\"]", Format)],
-        );
-        check(
-            json!({"matchLabels": {"A_/a": "b"}}),
-            Allowed,
-            &[("s.matchLabels[\"A_/a\"]", Format)],
-        );
+        check(json!({"matchLabels": {"a": 1}}), Allowed, &[("s.matchLabels[\"a\"]", Format)]);
+        check(json!({"matchLabels": {"a*": "b"}}), Refused, &[("s.matchLabels[\"a*\"]", Format)]);
+        check(json!({"matchLabels": {"a b": "b"}}), Allowed, &[("s.matchLabels[\"a b\"]", Format)]);
+        check(json!({"matchLabels": {"A_/a": "b"}}), Allowed, &[("s.matchLabels[\"A_/a\"]", Format)]);
         check(
             json!({"matchExpressions": [
                 {"key": "a", "operator": "In"},

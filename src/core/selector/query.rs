@@ -32,10 +32,7 @@ fn parse_requirement(text: &str) -> Option<Requirement> {
     let requirement = |key: &str, test: Test| {
         let key = key.trim();
         let sound = !key.is_empty() && !key.contains(char::is_whitespace);
-        sound.then(|| Requirement {
-            key: key.to_owned(),
-            test,
-        })
+        sound.then(|| Requirement { key: key.to_owned(), test })
     };
     let one = |value: &str| BTreeSet::from([value.trim().to_owned()]);
     if let Some((key, value)) = text.split_once("!=") {
@@ -45,11 +42,7 @@ fn parse_requirement(text: &str) -> Option<Requirement> {
         return requirement(key, Test::In(one(value)));
     }
     if let Some((head, list)) = text.split_once('(') {
-        let values = list
-            .strip_suffix(')')?
-            .split(',')
-            .map(|value| value.trim().to_owned())
-            .collect();
+        let values = list.strip_suffix(')')?.split(',').map(|value| value.trim().to_owned()).collect();
         let (key, operator) = head.trim().rsplit_once(char::is_whitespace)?;
         return match operator {
             "in" => requirement(key, Test::In(values)),

@@ -18,10 +18,9 @@ pub(super) fn resolve(tag: Option<&str>, text: &str) -> Result<Value, String> {
         (Some(_), _) => return Ok(Value::from(text)),
     }
     match value {
-        Value::Number(number) if tag == Some("float") => Ok(number
-            .as_f64()
-            .and_then(Number::from_f64)
-            .map_or(Value::Null, Value::Number)),
+        Value::Number(number) if tag == Some("float") => {
+            Ok(number.as_f64().and_then(Number::from_f64).map_or(Value::Null, Value::Number))
+        }
         value => Ok(value),
     }
 }

@@ -30,18 +30,12 @@ impl Bed {
         let mut cluster = Held::spawn(Command::new(script("control-plane")).arg(&folder))?;
         cluster.line("ready ")?;
         let mut serve = Command::new(script("serve"));
-        serve
-            .arg(&folder)
-            .arg("--log=warn")
-            .env("WRIT", env!("CARGO_BIN_EXE_writ"));
+        serve.arg(&folder).arg("--log=warn").env("WRIT", env!("CARGO_BIN_EXE_writ"));
         let mut writ = Held::spawn(&mut serve)?;
         let pid = writ.line("pid ")?.parse()?;
         writ.line("ready ")?;
         let ports = std::fs::read_to_string(folder.join("ports"))?;
-        let port = ports
-            .lines()
-            .find_map(|line| line.strip_prefix("apiserver="))
-            .context("no port")?;
+        let port = ports.lines().find_map(|line| line.strip_prefix("apiserver=")).context("no port")?;
         let ticks = Command::new("getconf").arg("CLK_TCK").output()?;
         Ok(Self {
             _writ: writ,
@@ -59,28 +53,16 @@ impl Bed {
 
     pub(super) fn usage(&self) -> anyhow::Result<Usage> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.writ)).context("Writ has ended")?;
-        let resident = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .context("no VmRSS")?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         let kib: f64 = resident.trim().trim_end_matches(" kB").parse()?;
-        Ok(Usage {
-            writ: self.cpu(self.writ)?,
-            api_server: self.cpu(self.api_server)?,
-            writ_mib: kib / 1024.0,
-        })
+        Ok(Usage { writ: self.cpu(self.writ)?, api_server: self.cpu(self.api_server)?, writ_mib: kib / 1024.0 })
     }
 
     fn cpu(&self, process: u32) -> anyhow::Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
         // The name, in parentheses, may contain anything; user and system time are the 12th and 13th after it.
         let (_, fields) = stat.rsplit_once(')').context("no name")?;
-        let ticks: u64 = fields
-            .split_whitespace()
-            .skip(11)
-            .take(2)
-            .filter_map(|field| field.parse::<u64>().ok())
-            .sum();
+        let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
         Ok(Duration::from_millis(ticks * 1000 / self.ticks_per_second))
     }
 }
@@ -93,11 +75,7 @@ struct Held {
 
 impl Held {
     fn spawn(command: &mut Command) -> anyhow::Result<Self> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let lines = BufReader::new(child.stdout.take().context("stdout is piped")?);
         Ok(Self { child, lines })
     }
@@ -138,9 +116,7 @@ fn process_with(argument: &str) -> anyhow::Result<u32> {
             continue;
         };
         let mut arguments = line.split(|byte| *byte == 0);
-        let is_api_server = arguments
-            .next()
-            .is_some_and(|program| program.ends_with(b"/kube-apiserver"));
+        let is_api_server = arguments.next().is_some_and(|program| program.ends_with(b"/kube-apiserver"));
         if is_api_server && arguments.any(|found| found == argument.as_bytes()) {
             return Ok(pid);
         }

@@ -87,10 +87,7 @@ impl Client {
 
     fn policies(&self) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("kyverno.io", "v1", "ClusterPolicy");
-        Api::all_with(
-            self.kube(),
-            &ApiResource::from_gvk_with_plural(&kind, "clusterpolicies"),
-        )
+        Api::all_with(self.kube(), &ApiResource::from_gvk_with_plural(&kind, "clusterpolicies"))
     }
 
     /// Namespaces that are there when the measurement begins.
@@ -143,10 +140,7 @@ impl Client {
         let object: Namespace =
             serde_json::from_value(json!({"metadata": {"name": name, "labels": {"group": group}}}))?;
         Api::all(self.kube()).create(&PostParams::default(), &object).await?;
-        Ok(Timed {
-            name,
-            stored: Instant::now(),
-        })
+        Ok(Timed { name, stored: Instant::now() })
     }
 
     async fn write_both(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
@@ -170,13 +164,9 @@ impl Client {
             object
         };
         let map: ConfigMap = serde_json::from_value(object(config_map(1)))?;
-        Api::namespaced(self.kube(), namespace)
-            .create(&PostParams::default(), &map)
-            .await?;
+        Api::namespaced(self.kube(), namespace).create(&PostParams::default(), &map).await?;
         let network: NetworkPolicy = serde_json::from_value(object(network_policy(1)))?;
-        Api::namespaced(self.kube(), namespace)
-            .create(&PostParams::default(), &network)
-            .await?;
+        Api::namespaced(self.kube(), namespace).create(&PostParams::default(), &network).await?;
         Ok(())
     }
 }

@@ -8,7 +8,8 @@ use anyhow::bail;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::runtime::{WatchStreamExt, metadata_watcher, watcher};
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::task::JoinHandle;
 
@@ -50,10 +51,7 @@ impl Observer {
                 return Ok(found.into_iter().flatten().collect());
             }
             if start.elapsed() > patience {
-                bail!(
-                    "{missing} of {} namespaces still lack objects of round {round}",
-                    namespaces.len()
-                );
+                bail!("{missing} of {} namespaces still lack objects of round {round}", namespaces.len());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -65,10 +63,7 @@ impl Observer {
             let (found, at) = seen.get(&(kind, namespace.clone(), name.to_owned()))?;
             (*found == round).then_some(*at)
         };
-        namespaces
-            .iter()
-            .map(|namespace| Some(moment(0, namespace)?.max(moment(1, namespace)?)))
-            .collect()
+        namespaces.iter().map(|namespace| Some(moment(0, namespace)?.max(moment(1, namespace)?))).collect()
     }
 }
 
@@ -82,10 +77,8 @@ async fn watch<K>(client: Client, kind: u8, seen: Arc<Mutex<HashMap<Key, (u32, I
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + for<'de> serde::Deserialize<'de> + 'static,
 {
-    let api: Api<K> = Api::all(client);
-    let changes = metadata_watcher(api, watcher::Config::default().labels(ROUND))
-        .default_backoff()
-        .applied_objects();
+    let api: Api<PartialObjectMeta<K>> = Api::all(client);
+    let changes = watcher(api, watcher::Config::default().labels(ROUND)).default_backoff().applied_objects();
     let mut changes = std::pin::pin!(changes);
     while let Some(change) = changes.next().await {
         let Ok(object) = change else { continue };

@@ -22,9 +22,7 @@ const ANSWER: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionR
 
 pub(crate) fn serve_bare() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [chain, key, port] = &arguments[arguments.len() - 3..] else {
-        anyhow::bail!("chain, key and port")
-    };
+    let [chain, key, port] = &arguments[arguments.len() - 3..] else { anyhow::bail!("chain, key and port") };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let chain = CertificateDer::pem_file_iter(chain)?.collect::<Result<Vec<_>, _>>()?;
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -36,10 +34,7 @@ pub(crate) fn serve_bare() -> anyhow::Result<()> {
     let listener = TcpListener::bind(format!("127.0.0.1:{port}"))?;
     listener.set_nonblocking(true)?;
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         loop {

@@ -61,19 +61,16 @@ impl Load<'_> {
 
     /// So many requests per second, whatever the answers take.
     pub(super) async fn pace(&self, per_second: u32, time: Duration) -> anyhow::Result<Sample> {
-        self.run(Some(Duration::from_secs(1) * CONNECTIONS / per_second), time)
-            .await
+        self.run(Some(Duration::from_secs(1) * CONNECTIONS / per_second), time).await
     }
 
     async fn run(&self, pause: Option<Duration>, time: Duration) -> anyhow::Result<Sample> {
         let mut callers = JoinSet::new();
         let body = Bytes::copy_from_slice(self.body);
         let mut streams = Vec::new();
-        for _ in 0..if matches!(self.protocol, Protocol::Http1) {
-            CONNECTIONS
-        } else {
-            CONNECTIONS / STREAMS_PER_CONNECTION
-        } {
+        for _ in
+            0..if matches!(self.protocol, Protocol::Http1) { CONNECTIONS } else { CONNECTIONS / STREAMS_PER_CONNECTION }
+        {
             streams.push(self.connect().await?);
         }
         let (started, until) = (Instant::now(), Instant::now() + time);
@@ -100,11 +97,7 @@ impl Load<'_> {
         }
         let elapsed = started.elapsed().as_secs_f64();
         times.sort_unstable();
-        let at = |share: f64| {
-            times
-                .get((times.len() as f64 * share) as usize)
-                .map_or(0.0, |it| it.as_secs_f64() * 1e3)
-        };
+        let at = |share: f64| times.get((times.len() as f64 * share) as usize).map_or(0.0, |it| it.as_secs_f64() * 1e3);
         Ok(Sample {
             requests: u32::try_from(times.len())?,
             per_second: times.len() as f64 / elapsed,
@@ -125,10 +118,7 @@ impl Load<'_> {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         stream.set_nodelay(true)?;
         let connector = TlsConnector::from(Arc::new(config));
-        connector
-            .connect(ServerName::try_from("localhost")?, stream)
-            .await
-            .context("connecting")
+        connector.connect(ServerName::try_from("localhost")?, stream).await.context("connecting")
     }
 }
 
@@ -183,10 +173,7 @@ async fn read_answer(stream: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -> an
         if !text.starts_with("HTTP/1.1 200") {
             bail!("{text}");
         }
-        let length = text
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "))
-            .context("no length")?;
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")).context("no length")?;
         let whole = head + 4 + length.parse::<usize>()?;
         if filled >= whole {
             return Ok(());

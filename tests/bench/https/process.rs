@@ -30,12 +30,7 @@ impl TestFiles {
         let (chain, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
         std::fs::write(&chain, made.cert.pem())?;
         std::fs::write(&key, made.signing_key.serialize_pem())?;
-        Ok(Self {
-            _folder: folder,
-            authority: made.cert.pem(),
-            chain,
-            key,
-        })
+        Ok(Self { _folder: folder, authority: made.cert.pem(), chain, key })
     }
 }
 
@@ -44,14 +39,8 @@ impl Server {
         let (port, admin) = (free_port()?, free_port()?);
         let mut command = on_one_core(env!("CARGO_BIN_EXE_writ"));
         command.args(["serve", "--offline", "--worker-threads=1", "--log=warn"]);
-        command
-            .arg(format!("--listen=127.0.0.1:{port}"))
-            .arg(format!("--admin-listen=127.0.0.1:{admin}"));
-        command
-            .arg("--tls-cert-file")
-            .arg(&files.chain)
-            .arg("--tls-key-file")
-            .arg(&files.key);
+        command.arg(format!("--listen=127.0.0.1:{port}")).arg(format!("--admin-listen=127.0.0.1:{admin}"));
+        command.arg("--tls-cert-file").arg(&files.chain).arg("--tls-key-file").arg(&files.key);
         Self::start(command, port, || is_ready(admin))
     }
 
@@ -59,26 +48,14 @@ impl Server {
         let port = free_port()?;
         let program = std::env::current_exe()?;
         let mut command = on_one_core(&program.display().to_string());
-        command
-            .arg(BARE_SERVER)
-            .arg(&files.chain)
-            .arg(&files.key)
-            .arg(port.to_string());
+        command.arg(BARE_SERVER).arg(&files.chain).arg(&files.key).arg(port.to_string());
         Self::start(command, port, || TcpStream::connect(("127.0.0.1", port)).is_ok())
     }
 
     fn start(mut command: Command, port: u16, is_up: impl Fn() -> bool) -> anyhow::Result<Self> {
         let started = Instant::now();
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .context("starting a server")?;
-        let mut server = Self {
-            child,
-            port,
-            ready_after: Duration::ZERO,
-        };
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("starting a server")?;
+        let mut server = Self { child, port, ready_after: Duration::ZERO };
         while !is_up() {
             if started.elapsed() > Duration::from_secs(10) || server.child.try_wait()?.is_some() {
                 bail!("the server does not come up");
@@ -95,11 +72,7 @@ impl Server {
         let mut nanos = 0;
         for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
             let text = std::fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
-            nanos += text
-                .split(' ')
-                .next()
-                .and_then(|it| it.parse::<u64>().ok())
-                .unwrap_or_default();
+            nanos += text.split(' ').next().and_then(|it| it.parse::<u64>().ok()).unwrap_or_default();
         }
         Ok(Duration::from_nanos(nanos))
     }
@@ -107,10 +80,7 @@ impl Server {
     /// Resident memory.
     pub(super) fn resident_kib(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .context("no VmRSS")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 }
@@ -124,10 +94,7 @@ impl Drop for Server {
 
 /// `taskset` replaces itself by the program, so the child's id is the program's.
 fn on_one_core(program: &str) -> Command {
-    let can_pin = Command::new("taskset")
-        .args(["-c", "0", "true"])
-        .stderr(Stdio::null())
-        .status();
+    let can_pin = Command::new("taskset").args(["-c", "0", "true"]).stderr(Stdio::null()).status();
     if can_pin.is_ok_and(|status| status.success()) {
         let mut command = Command::new("taskset");
         command.args(["-c", "0", program]);

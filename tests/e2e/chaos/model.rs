@@ -92,15 +92,11 @@ spec:
 
 /// Installs the rules, grants what they need, and waits until they work.
 pub(super) fn prepare(cluster: &Cluster) {
-    let (rights, policies) = RULES
-        .split_once("---\napiVersion: kyverno.io")
-        .expect("rights, then policies");
+    let (rights, policies) = RULES.split_once("---\napiVersion: kyverno.io").expect("rights, then policies");
     cluster.kubectl(["apply", "-f", "-"]).stdin(rights).ok();
     eventually(SOON, "the rights", || {
         let account = "--as=system:serviceaccount:writ-system:writ";
-        let answer = cluster
-            .kubectl(["auth", "can-i", "delete", "secrets", "--namespace=chaos", account])
-            .run();
+        let answer = cluster.kubectl(["auth", "can-i", "delete", "secrets", "--namespace=chaos", account]).run();
         if answer.success { Ok(()) } else { Err(answer.stdout) }
     });
     let policies = format!("apiVersion: kyverno.io{policies}");
@@ -189,10 +185,7 @@ impl Model {
                 user.patch::<Secret>("source", &json!({"stringData": {"value": value}}));
             }
             Step::EditSynced { name } => {
-                user.patch::<ConfigMap>(
-                    &format!("synced-{name}"),
-                    &json!({"data": {"value": "edited", "more": "x"}}),
-                );
+                user.patch::<ConfigMap>(&format!("synced-{name}"), &json!({"data": {"value": "edited", "more": "x"}}));
             }
             Step::DeleteSynced { name } => drop(user.delete::<ConfigMap>(&format!("synced-{name}"))),
             Step::DeleteOnce { name } => {
@@ -221,24 +214,14 @@ impl Model {
     /// Whether the one-shot rule has made something for every trigger so far.
     pub(super) fn all_are_served(&self, user: &User) -> Result<(), String> {
         let found = user.list::<ConfigMap>();
-        let missing = self
-            .triggers
-            .keys()
-            .filter(|name| !found.contains_key(&format!("once-{name}")));
+        let missing = self.triggers.keys().filter(|name| !found.contains_key(&format!("once-{name}")));
         let missing: Vec<&String> = missing.collect();
-        if missing.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("nothing yet for {missing:?}"))
-        }
+        if missing.is_empty() { Ok(()) } else { Err(format!("nothing yet for {missing:?}")) }
     }
 
     /// How many deletions Writ must have been told of; without any, stored requests would not be put to the test.
     pub(super) fn farewells(&self) -> usize {
-        self.triggers
-            .values()
-            .filter(|trigger| trigger.farewell == Some(true))
-            .count()
+        self.triggers.values().filter(|trigger| trigger.farewell == Some(true)).count()
     }
 
     /// All differences between the cluster and what is wanted.
@@ -255,75 +238,29 @@ impl Model {
             }
             let current = BTreeSet::from([trigger.value.clone()]);
             let found = maps.remove(&format!("synced-{name}"));
-            judge(
-                &mut differences,
-                "synced",
-                name,
-                trigger,
-                active,
-                found.as_ref().map(map_facts),
-                &current,
-            );
+            judge(&mut differences, "synced", name, trigger, active, found.as_ref().map(map_facts), &current);
             let source = BTreeSet::from([self.source.to_string()]);
             let found = secrets.remove(&format!("copy-{name}"));
-            judge(
-                &mut differences,
-                "copy",
-                name,
-                trigger,
-                active,
-                found.as_ref().map(secret_facts),
-                &source,
-            );
+            judge(&mut differences, "copy", name, trigger, active, found.as_ref().map(secret_facts), &source);
 
             let found = maps.remove(&format!("farewell-{name}"));
-            let wanted = trigger
-                .farewell
-                .map(|told| if told { Wanted::Yes } else { Wanted::Perhaps });
+            let wanted = trigger.farewell.map(|told| if told { Wanted::Yes } else { Wanted::Perhaps });
             let bye = BTreeSet::from(["bye".to_owned()]);
-            judge(
-                &mut differences,
-                "farewell",
-                name,
-                trigger,
-                wanted,
-                found.as_ref().map(map_facts),
-                &bye,
-            );
+            judge(&mut differences, "farewell", name, trigger, wanted, found.as_ref().map(map_facts), &bye);
 
             if self.own.contains_key(&format!("once-{name}")) {
                 continue;
             }
             let found = maps.remove(&format!("once-{name}"));
             // A trigger that came and went while nobody looked has set nothing off.
-            let wanted = if trigger.once_deleted {
-                None
-            } else {
-                active.or(Some(Wanted::Perhaps))
-            };
-            judge(
-                &mut differences,
-                "once",
-                name,
-                trigger,
-                wanted,
-                found.as_ref().map(map_facts),
-                &trigger.values,
-            );
+            let wanted = if trigger.once_deleted { None } else { active.or(Some(Wanted::Perhaps)) };
+            judge(&mut differences, "once", name, trigger, wanted, found.as_ref().map(map_facts), &trigger.values);
         }
         differences.extend(maps.keys().map(|name| format!("ConfigMap {name} is nobody's")));
         differences.extend(secrets.keys().map(|name| format!("Secret {name} is nobody's")));
         let requests = user.stored_requests();
-        differences.extend(
-            requests
-                .into_iter()
-                .map(|request| format!("a request is left: {request}")),
-        );
-        if differences.is_empty() {
-            Ok(())
-        } else {
-            Err(differences.join("\n"))
-        }
+        differences.extend(requests.into_iter().map(|request| format!("a request is left: {request}")));
+        if differences.is_empty() { Ok(()) } else { Err(differences.join("\n")) }
     }
 
     /// What is the user's is there, the same object, untouched.
@@ -393,15 +330,11 @@ fn judge(
         ("generate.kyverno.io/rule-name", rule),
         ("generate.kyverno.io/trigger-uid", &trigger.uid),
     ];
-    let labelled = labels
-        .iter()
-        .all(|(key, value)| facts.labels.get(*key).is_some_and(|found| found == value));
+    let labelled = labels.iter().all(|(key, value)| facts.labels.get(*key).is_some_and(|found| found == value));
     let fits = facts.value.as_ref().is_some_and(|value| values.contains(value)) && facts.keys == 1;
     if !labelled || !fits {
         let surely = if wanted == Wanted::Yes { "" } else { " (if it is there)" };
-        differences.push(format!(
-            "{rule}-{name} should hold {values:?}{surely}, and is {facts:?}"
-        ));
+        differences.push(format!("{rule}-{name} should hold {values:?}{surely}, and is {facts:?}"));
     }
 }
 

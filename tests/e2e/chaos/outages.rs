@@ -47,15 +47,8 @@ impl Outages {
     pub(super) fn new() -> (Self, Fate) {
         let (sender, receiver) = channel();
         let state = Arc::new(State::default());
-        let fate = Fate {
-            blows: receiver,
-            state: state.clone(),
-        };
-        let outages = Self {
-            blows: Some(sender),
-            state,
-            kills: 0,
-        };
+        let fate = Fate { blows: receiver, state: state.clone() };
+        let outages = Self { blows: Some(sender), state, kills: 0 };
         (outages, fate)
     }
 

@@ -74,24 +74,15 @@ pub(super) struct Script {
 
 impl Size {
     pub(super) fn from_environment() -> Self {
-        let seed = std::env::var("WRIT_CHAOS_SEED").ok().and_then(|seed| seed.parse().ok());
-        let long = std::env::var("WRIT_CHAOS").is_ok_and(|form| form == "long");
+        let seed = std::env::var_os("WRIT_CHAOS_SEED").and_then(|seed| seed.to_str()?.parse().ok());
+        let long = std::env::var_os("WRIT_CHAOS").is_some_and(|form| form == "long");
         let (triggers, kills, restarts, cuts) = if long { (300, 24, 2, 3) } else { (40, 4, 1, 1) };
-        Self {
-            seed: seed.unwrap_or(20_260_117),
-            triggers,
-            kills,
-            restarts,
-            cuts,
-        }
+        Self { seed: seed.unwrap_or(20_260_117), triggers, kills, restarts, cuts }
     }
 }
 
 impl Script {
-    #[expect(
-        clippy::print_stderr,
-        reason = "the test harness keeps it and shows it with a failure"
-    )]
+    #[expect(clippy::print_stderr, reason = "the test harness keeps it and shows it with a failure")]
     pub(super) fn draw(size: &Size) -> Self {
         eprintln!("WRIT_CHAOS_SEED={}", size.seed);
         let mut dice = Dice(size.seed);
@@ -113,13 +104,7 @@ impl Script {
             if cut {
                 steps.push(Step::Strike(Blow::CutWebhook));
             }
-            steps.extend(
-                index
-                    .checked_sub(1)
-                    .and_then(|index| blows.get(index))
-                    .copied()
-                    .map(Step::Strike),
-            );
+            steps.extend(index.checked_sub(1).and_then(|index| blows.get(index)).copied().map(Step::Strike));
             steps.extend_from_slice(beside);
             if cut {
                 steps.push(Step::Strike(Blow::MendWebhook));
@@ -127,10 +112,7 @@ impl Script {
             steps.push(Step::Settle(Duration::from_millis(1000 + dice.below(1000))));
             steps.extend_from_slice(after);
         }
-        Self {
-            quiet: (0..size.triggers / 10).map(|index| format!("quiet-{index}")).collect(),
-            steps,
-        }
+        Self { quiet: (0..size.triggers / 10).map(|index| format!("quiet-{index}")).collect(), steps }
     }
 
     /// Triggers that are created first and left alone ever after.

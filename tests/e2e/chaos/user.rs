@@ -91,13 +91,9 @@ impl User {
     pub(super) fn versions(&self) -> BTreeMap<String, Option<String>> {
         fn of<K: Kind>(kind: &str, objects: BTreeMap<String, K>) -> impl Iterator<Item = (String, Option<String>)> {
             let version = |object: &K| object.meta().resource_version.clone();
-            objects
-                .into_iter()
-                .map(move |(name, object)| (format!("{kind} {name}"), version(&object)))
+            objects.into_iter().map(move |(name, object)| (format!("{kind} {name}"), version(&object)))
         }
-        of("ConfigMap", self.list::<ConfigMap>())
-            .chain(of("Secret", self.list::<Secret>()))
-            .collect()
+        of("ConfigMap", self.list::<ConfigMap>()).chain(of("Secret", self.list::<Secret>())).collect()
     }
 
     fn api<K: Kind>(&self) -> Api<K> {
@@ -110,10 +106,7 @@ impl User {
         loop {
             let error = match self.runtime.block_on(attempt()) {
                 Ok(found) => {
-                    return Done {
-                        found: Some(found),
-                        at_once,
-                    };
+                    return Done { found: Some(found), at_once };
                 }
                 Err(kube::Error::Api(refusal)) if refusal.code == 404 => return Done { found: None, at_once },
                 Err(error) => error,
@@ -142,9 +135,8 @@ impl<K> Kind for K where
 
 async fn connect(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .expect("a configuration");
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a configuration");
     config.read_timeout = Some(Duration::from_secs(30));
     Client::try_from(config).expect("a client")
 }

@@ -32,16 +32,9 @@ fn synchronized_clones_follow_their_source() {
     stage.policy(&clone_rule("copy", "synchronize: true"));
     stage.trigger("a", "x");
     stage.becomes("secret", "copy-a", VALUE, &base64("1"));
-    stage.becomes(
-        "secret",
-        "source",
-        r".metadata.labels.generate\.kyverno\.io/clone-source",
-        "",
-    );
-    let (uid, label) = (
-        stage.field("secret", "source", ".metadata.uid"),
-        r".metadata.labels.generate\.kyverno\.io/source-uid",
-    );
+    stage.becomes("secret", "source", r".metadata.labels.generate\.kyverno\.io/clone-source", "");
+    let (uid, label) =
+        (stage.field("secret", "source", ".metadata.uid"), r".metadata.labels.generate\.kyverno\.io/source-uid");
     assert_eq!(stage.field("secret", "copy-a", label), uid);
 
     source(&stage, "source", "2");
@@ -116,21 +109,9 @@ fn a_missing_source_is_told_and_tried_again_for_a_while() {
         let selector = format!("--field-selector=reason=PolicyError,regarding.name={policy}");
         let notes = stage
             .cluster
-            .kubectl([
-                "get",
-                "events.events.k8s.io",
-                "-n",
-                "default",
-                &selector,
-                "-o",
-                "jsonpath={.items[*].note}",
-            ])
+            .kubectl(["get", "events.events.k8s.io", "-n", "default", &selector, "-o", "jsonpath={.items[*].note}"])
             .run();
-        if notes.stdout.contains("source v1 Secret") {
-            Ok(())
-        } else {
-            Err(format!("{notes:?}"))
-        }
+        if notes.stdout.contains("source v1 Secret") { Ok(()) } else { Err(format!("{notes:?}")) }
     });
     source(&stage, "source", "1");
     stage.trigger("a", "y");
@@ -158,11 +139,7 @@ fn a_list_of_clones_loses_only_what_lost_its_source() {
         target.name
     ));
     stage.trigger("a", "x");
-    let there = Stage {
-        cluster: stage.cluster,
-        ns: target,
-        fences: std::cell::Cell::default(),
-    };
+    let there = Stage { cluster: stage.cluster, ns: target, fences: std::cell::Cell::default() };
     there.becomes("secret", "one", VALUE, &base64("1"));
     there.becomes("secret", "two", VALUE, &base64("2"));
     source(&stage, "one", "changed");

@@ -22,12 +22,7 @@ fn synchronized_data_follows_its_trigger_and_nobody_else() {
         r#"{"stringData": {"more": "mine"}, "metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}"#,
     );
     stage.becomes("secret", "out-a", ".data.more", "");
-    stage.becomes(
-        "secret",
-        "out-a",
-        r".metadata.labels.app\.kubernetes\.io/managed-by",
-        "kyverno",
-    );
+    stage.becomes("secret", "out-a", r".metadata.labels.app\.kubernetes\.io/managed-by", "kyverno");
     stage.delete("secret", "out-a");
     stage.becomes("secret", "out-a", VALUE, &base64("2"));
 
@@ -50,11 +45,7 @@ fn one_shot_data_is_made_once() {
     stage.trigger("a", "2");
     stage.patch("secret", "out-a", r#"{"stringData": {"more": "mine"}}"#);
     stage.fence();
-    assert_eq!(
-        stage.field("secret", "out-a", VALUE),
-        Some(base64("1")),
-        "a one-shot object stays as it was made"
-    );
+    assert_eq!(stage.field("secret", "out-a", VALUE), Some(base64("1")), "a one-shot object stays as it was made");
     assert_eq!(stage.field("secret", "out-a", ".data.more"), Some(base64("mine")));
 
     stage.delete("secret", "out-a");
@@ -78,31 +69,16 @@ fn what_is_there_is_adopted_or_left() {
     for name in ["sync-a", "once-a"] {
         stage
             .ns
-            .kubectl([
-                "create",
-                "secret",
-                "generic",
-                name,
-                "--from-literal=value=foreign",
-                "--from-literal=more=x",
-            ])
+            .kubectl(["create", "secret", "generic", name, "--from-literal=value=foreign", "--from-literal=more=x"])
             .ok();
     }
     stage.policy(&(data_rule("sync", SYNCHRONIZE) + &data_rule("once", "")));
     stage.trigger("a", "1");
     stage.becomes("secret", "sync-a", VALUE, &base64("1"));
-    assert_eq!(
-        stage.field("secret", "sync-a", ".data.more"),
-        Some(String::new()),
-        "a replacement replaces all"
-    );
+    assert_eq!(stage.field("secret", "sync-a", ".data.more"), Some(String::new()), "a replacement replaces all");
     stage.fence();
     assert_eq!(stage.field("secret", "once-a", VALUE), Some(base64("foreign")));
-    assert_eq!(
-        stage.field("secret", "once-a", ".metadata.labels"),
-        Some(String::new()),
-        "not even labelled"
-    );
+    assert_eq!(stage.field("secret", "once-a", ".metadata.labels"), Some(String::new()), "not even labelled");
 }
 
 #[test]

@@ -34,10 +34,7 @@ fn every_element_gets_its_object() {
 #[test]
 fn context_is_read_when_the_rule_runs() {
     let Some(stage) = stage("context") else { return };
-    stage
-        .ns
-        .kubectl(["create", "configmap", "settings", "--from-literal=color=red"])
-        .ok();
+    stage.ns.kubectl(["create", "configmap", "settings", "--from-literal=color=red"]).ok();
     stage.policy(&format!(
         r#"
 - name: out

@@ -8,23 +8,14 @@ use crate::support::{ControlPlane, Writ, eventually};
 
 /// The process of a control plane by the name of its program.
 fn process(cluster: &ControlPlane, program: &str) -> String {
-    let folder = cluster
-        .folder()
-        .expect("a local control plane")
-        .to_str()
-        .expect("a path in UTF-8")
-        .to_owned();
+    let folder = cluster.folder().expect("a local control plane").to_str().expect("a path in UTF-8").to_owned();
     let entries = std::fs::read_dir("/proc").expect("Linux");
     let found = entries.filter_map(Result::ok).find(|entry| {
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).into_owned();
         command.split('\0').next().is_some_and(|name| name.ends_with(program)) && command.contains(&folder)
     });
-    found
-        .expect("the program runs")
-        .file_name()
-        .to_string_lossy()
-        .into_owned()
+    found.expect("the program runs").file_name().to_string_lossy().into_owned()
 }
 
 fn signal(process: &str, name: &str) {
@@ -52,11 +43,9 @@ fn work_goes_on_when_the_api_server_is_back() {
         if answer.success { Ok(()) } else { Err(answer.stderr) }
     });
     stage.trigger("b", "1");
-    eventually(Duration::from_secs(30), "the work to go on", || {
-        match stage.field("secret", "out-b", VALUE) {
-            Some(value) if value == base64("1") => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
+    eventually(Duration::from_secs(30), "the work to go on", || match stage.field("secret", "out-b", VALUE) {
+        Some(value) if value == base64("1") => Ok(()),
+        other => Err(format!("{other:?}")),
     });
     stage.delete("secret", "out-a");
     stage.becomes("secret", "out-a", VALUE, &base64("1"));
@@ -69,10 +58,7 @@ fn a_mass_deletion_is_held_and_shown() {
     let writ = Writ::start(&cluster, &["--delete-brake", "2"]);
     grant(&cluster);
     let stage = Stage::new(&cluster, "brake");
-    stage
-        .ns
-        .kubectl(["create", "configmap", "switch", "--from-literal=state=on"])
-        .ok();
+    stage.ns.kubectl(["create", "configmap", "switch", "--from-literal=state=on"]).ok();
     let rule = data_rule("out", SYNCHRONIZE)
         + "  context: [{name: switch, configMap: {name: switch, namespace: NS}}]\n"
         + "  preconditions: {all: [{key: \"{{switch.data.state}}\", operator: Equals, value: \"on\"}]}\n";
@@ -88,19 +74,14 @@ fn a_mass_deletion_is_held_and_shown() {
     }
     eventually(super::SOON, "the brake", || {
         let (_, metrics) = writ.get("/metrics").map_err(|error| error.to_string())?;
-        let held = metrics
-            .lines()
-            .find(|line| line.starts_with("writ_generate_deletions_held_total"));
+        let held = metrics.lines().find(|line| line.starts_with("writ_generate_deletions_held_total"));
         match held.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()) {
             Some(1..) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     });
     stage.fence();
-    let left = names
-        .iter()
-        .filter(|name| stage.field("secret", &format!("out-{name}"), VALUE).is_some())
-        .count();
+    let left = names.iter().filter(|name| stage.field("secret", &format!("out-{name}"), VALUE).is_some()).count();
     assert_eq!(left, 4, "half of them may go, the rest is held");
 
     // A deletion that somebody asks for is not held.

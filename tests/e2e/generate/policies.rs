@@ -19,10 +19,7 @@ fn clone_rule(name: &str) -> String {
 }
 
 fn source(stage: &Stage<'_>) {
-    stage
-        .ns
-        .kubectl(["create", "secret", "generic", "source", "--from-literal=value=1"])
-        .ok();
+    stage.ns.kubectl(["create", "secret", "generic", "source", "--from-literal=value=1"]).ok();
 }
 
 #[test]
@@ -95,18 +92,9 @@ fn other_targets_set_the_old_ones_free() {
     stage.trigger("a", "1");
     stage.appears("secret", "out-a");
     stage.policy(&data_rule("out", SYNCHRONIZE).replace("\"out-", "\"new-"));
-    stage.becomes(
-        "secret",
-        "out-a",
-        r".metadata.labels.generate\.kyverno\.io/rule-name",
-        "",
-    );
+    stage.becomes("secret", "out-a", r".metadata.labels.generate\.kyverno\.io/rule-name", "");
     let manager = r".metadata.labels.app\.kubernetes\.io/managed-by";
-    assert_eq!(
-        stage.field("secret", "out-a", manager).as_deref(),
-        Some("kyverno"),
-        "the other labels stay"
-    );
+    assert_eq!(stage.field("secret", "out-a", manager).as_deref(), Some("kyverno"), "the other labels stay");
     stage.fence();
     stage.is_absent("secret", "new-a");
     stage.trigger("a", "2");
@@ -161,11 +149,7 @@ fn a_bad_policy_is_set_aside_and_says_why() {
         super::indent(&bad)
     );
     // Where the webhook is not asked for policies, the status tells.
-    let answer = stage
-        .ns
-        .kubectl(["apply", "-f", "-"])
-        .stdin(&yaml.replace("NS", &name))
-        .run();
+    let answer = stage.ns.kubectl(["apply", "-f", "-"]).stdin(&yaml.replace("NS", &name)).run();
     if answer.success {
         stage.becomes("clusterpolicy", &name, ".status.conditions[*].status", "False");
     } else {
@@ -187,10 +171,7 @@ fn a_namespaced_policy_stays_at_home() {
     stage.trigger("a", "1");
     stage.becomes("secret", "out-a", VALUE, &base64("1"));
     let label = r".metadata.labels.generate\.kyverno\.io/policy-namespace";
-    assert_eq!(
-        stage.field("secret", "out-a", label).as_deref(),
-        Some(stage.ns.name.as_str())
-    );
+    assert_eq!(stage.field("secret", "out-a", label).as_deref(), Some(stage.ns.name.as_str()));
     stage.fence();
     stage.is_absent("secret", "out-b");
     stage.delete("policies.kyverno.io", "home");

@@ -30,21 +30,9 @@ fn a_killed_writ_comes_back_to_what_happened_meanwhile() {
     // Long enough for the memory to be written.
     crate::support::eventually(Duration::from_secs(20), "the memory", || {
         let memory = cluster
-            .kubectl([
-                "get",
-                "cm",
-                "writ-progress",
-                "-n",
-                "writ-system",
-                "-o",
-                "jsonpath={.data.progress}",
-            ])
+            .kubectl(["get", "cm", "writ-progress", "-n", "writ-system", "-o", "jsonpath={.data.progress}"])
             .run();
-        if memory.stdout.contains("-short") && memory.stdout.contains("cursor") {
-            Ok(())
-        } else {
-            Err(memory.stdout)
-        }
+        if memory.stdout.contains("-short") && memory.stdout.contains("cursor") { Ok(()) } else { Err(memory.stdout) }
     });
     stage.fence();
     std::thread::sleep(Duration::from_secs(6));
@@ -69,11 +57,7 @@ fn a_killed_writ_comes_back_to_what_happened_meanwhile() {
     stage.fence();
     stage.is_absent("secret", "once-deleted");
     stage.is_there("secret", "once-ended");
-    assert_eq!(
-        stage.field("secret", "sync-kept", ".metadata.resourceVersion"),
-        version,
-        "written without need"
-    );
+    assert_eq!(stage.field("secret", "sync-kept", ".metadata.resourceVersion"), version, "written without need");
     drop((policy, gone));
 }
 
@@ -98,11 +82,7 @@ fn another_replica_takes_over() {
         let both = ["out-a", "out-b"].map(|name| stage.field("secret", name, VALUE) == Some(base64("1")));
         if both == [true, true] { Ok(()) } else { Err("not yet") }
     });
-    assert!(
-        killed.elapsed() < Duration::from_secs(15),
-        "taking over took {:?}",
-        killed.elapsed()
-    );
+    assert!(killed.elapsed() < Duration::from_secs(15), "taking over took {:?}", killed.elapsed());
 
     // One that is asked to end hands over at once.
     drop(first);
@@ -111,11 +91,7 @@ fn another_replica_takes_over() {
     second.terminate();
     stage.trigger("c", "1");
     stage.becomes("secret", "out-c", VALUE, &base64("1"));
-    assert!(
-        asked.elapsed() < Duration::from_secs(12),
-        "handing over took {:?}",
-        asked.elapsed()
-    );
+    assert!(asked.elapsed() < Duration::from_secs(12), "handing over took {:?}", asked.elapsed());
     drop(third);
 }
 
@@ -146,9 +122,5 @@ fn a_cluster_at_rest_is_left_alone() {
 
 fn counts(writ: &Writ) -> Vec<String> {
     let (_, metrics) = writ.get("/metrics").expect("metrics");
-    metrics
-        .lines()
-        .filter(|line| line.starts_with("writ_generate_targets_total"))
-        .map(str::to_owned)
-        .collect()
+    metrics.lines().filter(|line| line.starts_with("writ_generate_targets_total")).map(str::to_owned).collect()
 }

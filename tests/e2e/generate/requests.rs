@@ -33,18 +33,10 @@ fn a_request_of_others_is_done_and_removed() {
     let Some(stage) = stage("request") else { return };
     stage.trigger("a", "1");
     let policy = stage.policy(&data_rule("out", ""));
-    let name = request(
-        &stage,
-        &policy,
-        "a",
-        &stage.field("configmap", "a", ".metadata.uid").expect("there"),
-    );
+    let name = request(&stage, &policy, "a", &stage.field("configmap", "a", ".metadata.uid").expect("there"));
     stage.appears("secret", "out-a");
     eventually(super::SOON, "the end of the request", || {
-        let found = stage
-            .cluster
-            .kubectl(["get", "ur", &name, "-n", "writ-system", "--ignore-not-found"])
-            .ok();
+        let found = stage.cluster.kubectl(["get", "ur", &name, "-n", "writ-system", "--ignore-not-found"]).ok();
         if found.is_empty() { Ok(()) } else { Err(found) }
     });
 }
@@ -55,18 +47,8 @@ fn a_request_without_a_trigger_fails_and_stays() {
     let policy = stage.policy(&data_rule("out", ""));
     let name = request(&stage, &policy, "nobody", "00000000-0000-0000-0000-000000000000");
     eventually(super::SOON, "the failure", || {
-        let state = stage
-            .cluster
-            .kubectl([
-                "get",
-                "ur",
-                &name,
-                "-n",
-                "writ-system",
-                "-o",
-                "jsonpath={.status.state}",
-            ])
-            .ok();
+        let state =
+            stage.cluster.kubectl(["get", "ur", &name, "-n", "writ-system", "-o", "jsonpath={.status.state}"]).ok();
         if state == "Failed" { Ok(()) } else { Err(state) }
     });
     stage.is_absent("secret", "out-nobody");

@@ -30,13 +30,7 @@ pub(crate) fn with_writ() -> Option<&'static Cluster> {
         Some(_) => Some(Writ::start(cluster, &[])),
         None => {
             cluster.install(&root().join("manifests"));
-            let rollout = [
-                "rollout",
-                "status",
-                "deployment/writ",
-                "--namespace=writ-system",
-                "--timeout=120s",
-            ];
+            let rollout = ["rollout", "status", "deployment/writ", "--namespace=writ-system", "--timeout=120s"];
             cluster.kubectl(rollout).ok();
             None
         }
@@ -57,21 +51,11 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(super) fn local(kubeconfig: PathBuf, folder: PathBuf) -> Self {
-        Self {
-            kubeconfig,
-            kubectl: Path::new(&build()).join("kubectl"),
-            folder: Some(folder),
-            identity: None,
-        }
+        Self { kubeconfig, kubectl: Path::new(&build()).join("kubectl"), folder: Some(folder), identity: None }
     }
 
     pub(super) fn other(kubeconfig: PathBuf) -> Self {
-        Self {
-            kubeconfig,
-            kubectl: Path::new(&build()).join("kubectl"),
-            folder: None,
-            identity: None,
-        }
+        Self { kubeconfig, kubectl: Path::new(&build()).join("kubectl"), folder: None, identity: None }
     }
 
     /// The folder of a local control plane: `logs/PROGRAM.log`, `ports` and so on.
@@ -81,15 +65,9 @@ impl Cluster {
 
     pub(crate) fn kubectl<I: AsRef<str>>(&self, arguments: impl IntoIterator<Item = I>) -> Kubectl {
         let mut command = Command::new(&self.kubectl);
-        command
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .arg("--request-timeout=30s");
+        command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--request-timeout=30s");
         command.args(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
-        Kubectl {
-            command,
-            input: String::new(),
-        }
+        Kubectl { command, input: String::new() }
     }
 
     /// With which other programs than kubectl reach it.
@@ -101,27 +79,15 @@ impl Cluster {
     pub(crate) fn acting_as(&self, namespace: &str, account: &str) -> Self {
         let identity = tempfile::tempdir().expect("a folder of its own");
         let kubeconfig = identity.path().join("kubeconfig");
-        self.script(
-            "identity",
-            &[namespace, account, kubeconfig.to_str().expect("a path in UTF-8")],
-        );
-        Self {
-            kubeconfig,
-            kubectl: self.kubectl.clone(),
-            folder: self.folder.clone(),
-            identity: Some(identity),
-        }
+        self.script("identity", &[namespace, account, kubeconfig.to_str().expect("a path in UTF-8")]);
+        Self { kubeconfig, kubectl: self.kubectl.clone(), folder: self.folder.clone(), identity: Some(identity) }
     }
 
     /// A namespace with a random name, for the time of one test.
     pub(crate) fn namespace(&self, prefix: &str) -> Namespace<'_> {
         let name = unique(prefix);
         self.kubectl(["create", "namespace", &name]).ok();
-        Namespace {
-            cluster: self,
-            name,
-            others: Mutex::default(),
-        }
+        Namespace { cluster: self, name, others: Mutex::default() }
     }
 
     /// Applies a folder of `manifests` as an admin does.
@@ -131,16 +97,9 @@ impl Cluster {
 
     #[track_caller]
     fn script(&self, name: &str, arguments: &[&str]) {
-        let output = Command::new(script(name))
-            .args(arguments)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .output();
+        let output = Command::new(script(name)).args(arguments).env("KUBECONFIG", &self.kubeconfig).output();
         let output = output.unwrap_or_else(|error| panic!("cannot run tests/cluster/{name}: {error}"));
-        assert!(
-            output.status.success(),
-            "tests/cluster/{name}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "tests/cluster/{name}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// The end of every program's log, and of Writ's pods if there are any.
@@ -158,12 +117,7 @@ impl Cluster {
             let text = std::fs::read(&file).unwrap_or_default();
             logs += &format!("--- {}\n{}", file.display(), end_of(&String::from_utf8_lossy(&text)));
         }
-        let pods = [
-            "logs",
-            "--namespace=writ-system",
-            "--selector=app.kubernetes.io/name=writ",
-            "--prefix",
-        ];
+        let pods = ["logs", "--namespace=writ-system", "--selector=app.kubernetes.io/name=writ", "--prefix"];
         logs + &end_of(&self.kubectl(pods).run().stdout)
     }
 }
@@ -172,9 +126,7 @@ impl Cluster {
 fn end_of(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     let last = &lines[lines.len().saturating_sub(20)..];
-    last.iter()
-        .map(|line| line.chars().take(300).chain(['\n']).collect::<String>())
-        .collect()
+    last.iter().map(|line| line.chars().take(300).chain(['\n']).collect::<String>()).collect()
 }
 
 /// One call of kubectl.
@@ -222,11 +174,7 @@ impl Kubectl {
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         let call = format!("{:?}", self.command.get_args().collect::<Vec<_>>());
-        let Answer {
-            success,
-            stdout,
-            stderr,
-        } = self.run();
+        let Answer { success, stdout, stderr } = self.run();
         assert!(success, "kubectl {call}: {stderr}{stdout}");
         stdout
     }
@@ -244,18 +192,13 @@ impl Namespace<'_> {
     pub(crate) fn kubectl<I: AsRef<str>>(&self, arguments: impl IntoIterator<Item = I>) -> Kubectl {
         let mut kubectl = self.cluster.kubectl::<I>([]);
         kubectl.command.arg("--namespace").arg(&self.name);
-        kubectl
-            .command
-            .args(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        kubectl.command.args(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
         kubectl
     }
 
     /// Deletes a cluster-scoped object when the test ends.
     pub(crate) fn owns(&self, kind: &str, name: &str) {
-        self.others
-            .lock()
-            .expect("nobody panics here")
-            .push([kind.to_owned(), name.to_owned()]);
+        self.others.lock().expect("nobody panics here").push([kind.to_owned(), name.to_owned()]);
     }
 
     /// `kubectl apply` takes the object; gives what it said on stderr, which is where warnings of a webhook show.
@@ -271,20 +214,13 @@ impl Namespace<'_> {
     pub(crate) fn rejects(&self, yaml: &str, because: &str) -> String {
         let answer = self.kubectl(["apply", "-f", "-"]).stdin(yaml).run();
         assert!(!answer.success, "accepted: {}\n{yaml}", answer.stdout);
-        assert!(
-            answer.stderr.contains(because),
-            "refused, but not because of `{because}`: {}",
-            answer.stderr
-        );
+        assert!(answer.stderr.contains(because), "refused, but not because of `{because}`: {}", answer.stderr);
         answer.stderr
     }
 }
 
 impl Drop for Namespace<'_> {
-    #[expect(
-        clippy::print_stderr,
-        reason = "the test harness keeps it and shows it with the failure"
-    )]
+    #[expect(clippy::print_stderr, reason = "the test harness keeps it and shows it with the failure")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             let events = self.kubectl(["get", "events"]).run();
@@ -293,10 +229,7 @@ impl Drop for Namespace<'_> {
         let mut objects = std::mem::take(&mut *self.others.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         objects.push(["namespace".to_owned(), self.name.clone()]);
         for [kind, name] in objects {
-            let _ = self
-                .cluster
-                .kubectl(["delete", &kind, &name, "--wait=false", "--ignore-not-found"])
-                .run();
+            let _ = self.cluster.kubectl(["delete", &kind, &name, "--wait=false", "--ignore-not-found"]).run();
         }
     }
 }

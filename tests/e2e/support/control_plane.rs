@@ -35,14 +35,8 @@ impl ControlPlane {
 
     /// Kills the API server and starts it again, with everything that is stored; returns when it answers.
     pub(crate) fn restart_api_server(&self) {
-        let status = Command::new("kill")
-            .arg("-USR1")
-            .arg(self.script.pid().to_string())
-            .status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "the control plane has ended"
-        );
+        let status = Command::new("kill").arg("-USR1").arg(self.script.pid().to_string()).status();
+        assert!(status.is_ok_and(|status| status.success()), "the control plane has ended");
         self.script.expect("restarted", Duration::from_secs(90));
     }
 
@@ -50,11 +44,7 @@ impl ControlPlane {
         build();
         let script = Script::spawn(Command::new(script("control-plane")).arg(folder));
         let kubeconfig = script.expect("ready ", Duration::from_secs(150));
-        Self {
-            cluster: Cluster::local(kubeconfig.into(), folder.to_owned()),
-            script,
-            _turn: turn,
-        }
+        Self { cluster: Cluster::local(kubeconfig.into(), folder.to_owned()), script, _turn: turn }
     }
 }
 
@@ -76,10 +66,7 @@ pub(super) fn build() -> String {
         output.status.success(),
         "the programs of the test cluster are not there (see above); WRIT_SKIP_CLUSTER=1 leaves these tests out"
     );
-    String::from_utf8(output.stdout)
-        .expect("a path in UTF-8")
-        .trim()
-        .to_owned()
+    String::from_utf8(output.stdout).expect("a path in UTF-8").trim().to_owned()
 }
 
 /// Leave to run a control plane. Each costs about a core while it starts.
@@ -92,12 +79,9 @@ static ENDED: Condvar = Condvar::new();
 
 impl Turn {
     fn take() -> Self {
-        let most = std::thread::available_parallelism()
-            .map_or(1, |cores| cores.get().div_ceil(2))
-            .max(2);
-        let mut running = ENDED
-            .wait_while(running(), |running| *running >= most)
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let most = std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)).max(2);
+        let mut running =
+            ENDED.wait_while(running(), |running| *running >= most).unwrap_or_else(std::sync::PoisonError::into_inner);
         *running += 1;
         Self { taken: 1 }
     }

@@ -38,17 +38,7 @@ fn start() -> Node {
     let script = Script::spawn(Command::new(script("node")).arg(&folder));
     // The first time, packages are installed and programs are built.
     let kubeconfig = script.expect("ready ", Duration::from_secs(900));
-    let loaded = Command::new(folder.join("load"))
-        .arg(&image)
-        .output()
-        .expect("a script");
-    assert!(
-        loaded.status.success(),
-        "loading the image: {}",
-        String::from_utf8_lossy(&loaded.stderr)
-    );
-    Node {
-        cluster: Cluster::local(kubeconfig.into(), folder),
-        _script: script,
-    }
+    let loaded = Command::new(folder.join("load")).arg(&image).output().expect("a script");
+    assert!(loaded.status.success(), "loading the image: {}", String::from_utf8_lossy(&loaded.stderr));
+    Node { cluster: Cluster::local(kubeconfig.into(), folder), _script: script }
 }

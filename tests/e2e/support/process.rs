@@ -28,29 +28,16 @@ impl Script {
             .unwrap_or_else(|error| panic!("cannot start {what}: {error}"));
         let (sender, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        std::thread::spawn(move || {
-            stdout
-                .lines()
-                .map_while(Result::ok)
-                .try_for_each(|line| sender.send(line))
-        });
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let talk = Arc::new(Mutex::new(String::new()));
         let (mut stderr, heard) = (child.stderr.take().expect("stderr is piped"), Arc::clone(&talk));
         std::thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(read @ 1..) = stderr.read(&mut chunk) {
-                heard
-                    .lock()
-                    .expect("nobody panics here")
-                    .push_str(&String::from_utf8_lossy(&chunk[..read]));
+                heard.lock().expect("nobody panics here").push_str(&String::from_utf8_lossy(&chunk[..read]));
             }
         });
-        Self {
-            what,
-            child,
-            lines: Mutex::new(lines),
-            talk,
-        }
+        Self { what, child, lines: Mutex::new(lines), talk }
     }
 
     /// Reads what the script prints until the line that begins with `word`, and gives the rest of that line.

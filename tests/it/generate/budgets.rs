@@ -31,10 +31,7 @@ fn variables_that_double() {
         let text = format!("{{{{ v{0} }}}}{{{{ v{0} }}}}", level - 1);
         entries.push(json!({"name": format!("v{level}"), "variable": {"value": text}}));
     }
-    let rule = config_map_rule(
-        &format!("    context: {}\n", Value::from(entries)),
-        &[("v", "{{ v29 }}")],
-    );
+    let rule = config_map_rule(&format!("    context: {}\n", Value::from(entries)), &[("v", "{{ v29 }}")]);
     check(&rule, pod(json!({})), "context size limit exceeded");
 }
 
@@ -44,21 +41,14 @@ fn a_chain_of_variables() {
     for level in 1..1000 {
         entries.push(json!({"name": format!("v{level}"), "variable": {"jmesPath": format!("v{}", level - 1)}}));
     }
-    let rule = config_map_rule(
-        &format!("    context: {}\n", Value::from(entries)),
-        &[("v", "{{ v999 }}")],
-    );
+    let rule = config_map_rule(&format!("    context: {}\n", Value::from(entries)), &[("v", "{{ v999 }}")]);
     check(&rule, pod(json!({})), "more than 32 deep");
 }
 
 #[test]
 fn text_that_includes_itself() {
     let rule = config_map_rule("", &[("v", "-{{ request.object.metadata.labels.me }}")]);
-    check(
-        &rule,
-        pod(json!({"me": "{{ request.object.metadata.labels.me }}"})),
-        "goes beyond",
-    );
+    check(&rule, pod(json!({"me": "{{ request.object.metadata.labels.me }}"})), "goes beyond");
     let twice = "{{ request.object.metadata.labels.me }} {{ request.object.metadata.labels.me }}";
     check(&rule, pod(json!({"me": twice})), "goes beyond");
 }
@@ -88,11 +78,7 @@ fn more_objects_than_a_rule_may_make() {
         panic!("a plan")
     };
     assert_eq!(plan.targets.len(), 100);
-    assert!(
-        plan.failures[0].error.to_string().contains("more than 100 objects"),
-        "{}",
-        plan.failures[0].error
-    );
+    assert!(plan.failures[0].error.to_string().contains("more than 100 objects"), "{}", plan.failures[0].error);
 }
 
 #[test]
@@ -105,27 +91,16 @@ fn a_large_source_in_many_places() {
     let source =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "A".repeat(1 << 20)}});
     let started = Instant::now();
-    let found = drive(&rule, &Trigger::background(object), &mut facts(), |_| {
-        Answer::found(source.clone())
-    });
-    let Ok(Evaluation::Done(plan)) = found else {
-        panic!("a plan")
-    };
+    let found = drive(&rule, &Trigger::background(object), &mut facts(), |_| Answer::found(source.clone()));
+    let Ok(Evaluation::Done(plan)) = found else { panic!("a plan") };
     assert!(plan.targets.len() < 64, "{}", plan.targets.len());
-    assert!(
-        plan.failures[0]
-            .error
-            .to_string()
-            .contains("bytes of generated objects")
-    );
+    assert!(plan.failures[0].error.to_string().contains("bytes of generated objects"));
     assert!(started.elapsed() < SOON, "took {:?}", started.elapsed());
 }
 
 #[test]
 fn expressions_that_grow() {
-    let nested = (0..9).fold("request.object.spec.list".to_owned(), |inner, _| {
-        format!("[{inner}, {inner}][]")
-    });
+    let nested = (0..9).fold("request.object.spec.list".to_owned(), |inner, _| format!("[{inner}, {inner}][]"));
     let mut object = pod(json!({}));
     object["spec"]["list"] = Value::Array(vec![json!("x".repeat(100)); 1000]);
     let rule = config_map_rule("", &[("v", &format!("{{{{ {nested} }}}}"))]);
@@ -144,10 +119,7 @@ fn look_ups_that_never_end() {
             json!({"name": format!("c{level}"), "apiCall": {"urlPath": path}})
         })
         .collect();
-    let rule = config_map_rule(
-        &format!("    context: {}\n", Value::from(entries)),
-        &[("v", "{{ c99.next }}")],
-    );
+    let rule = config_map_rule(&format!("    context: {}\n", Value::from(entries)), &[("v", "{{ c99.next }}")]);
     let started = Instant::now();
     let mut count = 0;
     let found = drive(&rule, &Trigger::background(pod(json!({}))), &mut facts(), |_| {

@@ -18,28 +18,16 @@ struct Ran {
 /// Runs `writ` with these arguments.
 fn writ(arguments: &[&str]) -> Ran {
     let (mut out, mut talk) = (Vec::new(), Vec::new());
-    let arguments = std::iter::once("writ")
-        .chain(arguments.iter().copied())
-        .map(OsString::from);
+    let arguments = std::iter::once("writ").chain(arguments.iter().copied()).map(OsString::from);
     let code = writ::cli::run(arguments, &mut out, &mut talk);
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran {
-        code: format!("{code:?}"),
-        out: text(out),
-        talk: text(talk),
-    }
+    Ran { code: format!("{code:?}"), out: text(out), talk: text(talk) }
 }
 
 impl Ran {
     #[track_caller]
     fn expect(self, code: u8) -> String {
-        assert_eq!(
-            self.code,
-            format!("{:?}", ExitCode::from(code)),
-            "{}{}",
-            self.out,
-            self.talk
-        );
+        assert_eq!(self.code, format!("{:?}", ExitCode::from(code)), "{}{}", self.out, self.talk);
         self.out
     }
 }
@@ -65,14 +53,7 @@ fn a_failing_case_shows_the_difference() {
         write(
             folder.path(),
             &format!("case/{file}"),
-            &text.replace(
-                "foo: bar",
-                if file == "expected.yaml" {
-                    "foo: other"
-                } else {
-                    "foo: bar"
-                },
-            ),
+            &text.replace("foo: bar", if file == "expected.yaml" { "foo: other" } else { "foo: bar" }),
         );
     }
     let ran = writ(&["test", &folder.path().display().to_string()]);
@@ -132,36 +113,18 @@ fn apply_prints_objects_reasons_and_errors() {
     assert_eq!(documents.len(), 1, "{out}");
 
     let out = writ(&["apply", &policy, "-r", &resources]).expect(0);
-    assert!(
-        out.starts_with("v1 ConfigMap team-a/my-configmap-0  (policy foreach-preconditions, rule"),
-        "{out}"
-    );
+    assert!(out.starts_with("v1 ConfigMap team-a/my-configmap-0  (policy foreach-preconditions, rule"), "{out}");
     assert!(out.ends_with("1 generated, 1 skipped, 0 failed\n"), "{out}");
 }
 
 #[test]
 fn apply_says_why_a_rule_found_nothing_and_does_not_hide_errors() {
     let folder = tempfile::tempdir().expect("a folder");
-    let secret = write(
-        folder.path(),
-        "secret.yaml",
-        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n",
-    );
-    let out = writ(&[
-        "apply",
-        &format!("{CASES}/data-list/policy.yaml"),
-        "-r",
-        &secret,
-        "-o",
-        "json",
-    ])
-    .expect(0);
+    let secret = write(folder.path(), "secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n");
+    let out = writ(&["apply", &format!("{CASES}/data-list/policy.yaml"), "-r", &secret, "-o", "json"]).expect(0);
     let printed: Value = serde_json::from_str(&out).expect("JSON");
     let because = printed["skipped"][0]["because"].as_str().expect("a reason");
-    assert!(
-        because.starts_with("matches none of the 1 resources; v1 Secret default/s: "),
-        "{because}"
-    );
+    assert!(because.starts_with("matches none of the 1 resources; v1 Secret default/s: "), "{because}");
 
     // One bad policy beside a good one: the good one runs, and the exit code tells.
     let namespace = format!("{CASES}/data-list/resources.yaml");
@@ -196,38 +159,15 @@ spec:
       data: {data: {operation: '{{ request.operation }}', user: '{{ request.userInfo.username }}'}}
 ",
     );
-    let values = write(
-        folder.path(),
-        "values.yaml",
-        "kind: Values\nglobalValues: {request.operation: UPDATE}\n",
-    );
-    let user = write(
-        folder.path(),
-        "user.yaml",
-        "kind: UserInfo\nuserInfo: {username: jane}\n",
-    );
+    let values = write(folder.path(), "values.yaml", "kind: Values\nglobalValues: {request.operation: UPDATE}\n");
+    let user = write(folder.path(), "user.yaml", "kind: UserInfo\nuserInfo: {username: jane}\n");
     let resources = format!("{CASES}/data-list/resources.yaml");
     let out = writ(&["apply", &policy, "-r", &resources, "-o", "json"]).expect(0);
     let printed: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(printed["generated"], json!([]), "nobody is not jane");
-    let out = writ(&[
-        "apply",
-        &policy,
-        "-r",
-        &resources,
-        "-f",
-        &values,
-        "--userinfo",
-        &user,
-        "-o",
-        "json",
-    ])
-    .expect(0);
+    let out = writ(&["apply", &policy, "-r", &resources, "-f", &values, "--userinfo", &user, "-o", "json"]).expect(0);
     let printed: Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!(
-        printed["generated"][0]["data"],
-        json!({"operation": "UPDATE", "user": "jane"})
-    );
+    assert_eq!(printed["generated"][0]["data"], json!({"operation": "UPDATE", "user": "jane"}));
 }
 
 #[test]
@@ -242,11 +182,7 @@ fn jp_queries_parses_and_explains() {
     writ(&["jp", "query", "missing.key", "-i", &input]).expect(1);
     writ(&["jp", "query", "items[", "-i", &input]).expect(1);
     assert!(writ(&["jp", "parse", "a.b"]).expect(0).contains("field \"a\""));
-    assert!(
-        writ(&["jp", "function", "split"])
-            .expect(0)
-            .starts_with("split(string, string) -> array[string]\n")
-    );
+    assert!(writ(&["jp", "function", "split"]).expect(0).starts_with("split(string, string) -> array[string]\n"));
     assert!(writ(&["jp", "function"]).expect(0).lines().count() > 70);
     let ran = writ(&["jp", "function", "splitt"]);
     assert!(ran.talk.contains("did you mean `split`?"), "{}", ran.talk);

@@ -21,10 +21,7 @@ fn refuse(entries: &str, expected: &str) {
 
 #[test]
 fn entries_see_what_stands_before_them() {
-    check(
-        "[{name: one, variable: {value: one}}, {name: one, variable: {jmesPath: one}}]",
-        json!("one"),
-    );
+    check("[{name: one, variable: {value: one}}, {name: one, variable: {jmesPath: one}}]", json!("one"));
     check(
         "[{name: foo, variable: {value: foo}}, {name: one, variable: {jmesPath: foo}}, {name: foo, variable: {value: baz}}]",
         json!("foo"),
@@ -33,56 +30,26 @@ fn entries_see_what_stands_before_them() {
         "[{name: one, variable: {value: first}}, {name: two, variable: {jmesPath: one}}, {name: one, variable: {value: second}}]",
         json!("second"),
     );
-    refuse(
-        "[{name: one, variable: {jmesPath: two}}, {name: two, variable: {value: x}}]",
-        "Unknown key \"two\"",
-    );
+    refuse("[{name: one, variable: {jmesPath: two}}, {name: two, variable: {value: x}}]", "Unknown key \"two\"");
 }
 
 #[test]
 fn variables_take_value_query_and_default() {
-    check(
-        "[{name: one, variable: {value: {a: [1, 2]}, jmesPath: 'a[1]'}}]",
-        json!(2),
-    );
-    check(
-        "[{name: one, variable: {jmesPath: request.object.metadata.name}}]",
-        json!("web"),
-    );
-    check(
-        "[{name: one, variable: {jmesPath: request.object.nothing, default: d}}]",
-        json!("d"),
-    );
-    check(
-        "[{name: one, variable: {jmesPath: \"request.object.nothing || ''\", default: d}}]",
-        json!(""),
-    );
-    check(
-        "[{name: one, variable: {value: {a: 1}, jmesPath: b, default: d}}]",
-        json!("d"),
-    );
+    check("[{name: one, variable: {value: {a: [1, 2]}, jmesPath: 'a[1]'}}]", json!(2));
+    check("[{name: one, variable: {jmesPath: request.object.metadata.name}}]", json!("web"));
+    check("[{name: one, variable: {jmesPath: request.object.nothing, default: d}}]", json!("d"));
+    check("[{name: one, variable: {jmesPath: \"request.object.nothing || ''\", default: d}}]", json!(""));
+    check("[{name: one, variable: {value: {a: 1}, jmesPath: b, default: d}}]", json!("d"));
     check("[{name: one, variable: {value: false}}]", json!(false));
-    check(
-        "[{name: one, variable: {value: '{{ request.object.metadata.name }}-x'}}]",
-        json!("web-x"),
-    );
+    check("[{name: one, variable: {value: '{{ request.object.metadata.name }}-x'}}]", json!("web-x"));
     check(
         "[{name: k, variable: {value: name}}, {name: one, variable: {jmesPath: 'request.object.metadata.{{ k }}'}}]",
         json!("web"),
     );
-    refuse(
-        "[{name: one, variable: {jmesPath: request.object.nothing}}]",
-        "Unknown key \"nothing\"",
-    );
-    refuse(
-        "[{name: one, variable: {value: {a: null}, jmesPath: a}}]",
-        "evaluated to nil",
-    );
+    refuse("[{name: one, variable: {jmesPath: request.object.nothing}}]", "Unknown key \"nothing\"");
+    refuse("[{name: one, variable: {value: {a: null}, jmesPath: a}}]", "evaluated to nil");
     // The default is for errors only; null is null.
-    refuse(
-        "[{name: one, variable: {value: {a: null}, jmesPath: a, default: d}}]",
-        "evaluated to nil",
-    );
+    refuse("[{name: one, variable: {value: {a: null}, jmesPath: a, default: d}}]", "evaluated to nil");
     // A default that cannot be substituted fails even if it is not needed.
     refuse(
         "[{name: one, variable: {jmesPath: request.object.metadata.name, default: '{{ request.object.x }}'}}]",
@@ -116,14 +83,9 @@ fn elements_do_not_leak_into_each_other() {
 ",
     );
     let trigger = writ::core::generate::Trigger::background(super::pod(json!({})));
-    let Ok(writ::core::generate::Evaluation::Done(plan)) = super::evaluate(&rule, &trigger) else {
-        panic!("a plan")
-    };
+    let Ok(writ::core::generate::Evaluation::Done(plan)) = super::evaluate(&rule, &trigger) else { panic!("a plan") };
     let data: Vec<_> = plan.targets.iter().map(|target| &target.body["data"]).collect();
-    assert_eq!(
-        (&data[0]["foo"], &data[1]["foo"]),
-        (&json!("outer-a"), &json!("outer-b"))
-    );
+    assert_eq!((&data[0]["foo"], &data[1]["foo"]), (&json!("outer-a"), &json!("outer-b")));
     assert_eq!(data[0]["id"], data[1]["id"], "a variable of the rule has one value");
 }
 
@@ -131,11 +93,7 @@ fn elements_do_not_leak_into_each_other() {
 fn a_config_map_is_fetched_once_and_absence_is_an_error() {
     let rule = config_map_rule(
         "    context: [{name: c, configMap: {name: conf, namespace: '{{ request.namespace }}'}}]\n",
-        &[
-            ("a", "{{ c.data.k }}"),
-            ("b", "{{ c.metadata.name }}"),
-            ("c", "{{ parse_yaml(c.data.y).z }}"),
-        ],
+        &[("a", "{{ c.data.k }}"), ("b", "{{ c.metadata.name }}"), ("c", "{{ parse_yaml(c.data.y).z }}")],
     );
     let mut asked = 0;
     let found = made(&rule, |fetch| {
@@ -150,12 +108,8 @@ fn a_config_map_is_fetched_once_and_absence_is_an_error() {
 
 #[test]
 fn calls_have_defaults_for_failures_only() {
-    let rule = |call: &str| {
-        config_map_rule(
-            &format!("    context: [{{name: c, apiCall: {call}}}]\n"),
-            &[("v", "{{ c }}")],
-        )
-    };
+    let rule =
+        |call: &str| config_map_rule(&format!("    context: [{{name: c, apiCall: {call}}}]\n"), &[("v", "{{ c }}")]);
     let answer = |_: &_| Answer::found(json!({"items": [{"n": 1}, {"n": 2}]}));
     let plain = rule("{urlPath: '/api/v1/namespaces/{{ request.namespace }}/pods', jmesPath: 'items[].n'}");
     assert_eq!(made(&plain, answer)["v"], json!([1, 2]));
@@ -184,9 +138,7 @@ fn a_posted_review_carries_its_data() {
         &[("v", "{{ c }}")],
     );
     let found = made(&rule, |fetch| {
-        let writ::core::generate::Fetch::Call(call) = fetch else {
-            panic!("{fetch}")
-        };
+        let writ::core::generate::Fetch::Call(call) = fetch else { panic!("{fetch}") };
         let body: serde_json::Value = serde_json::from_str(call.body().expect("a body")).expect("JSON");
         assert_eq!(body["spec"]["containers"][0]["name"], json!("x"));
         Answer::found(json!({"status": {"allowed": true}}))
@@ -210,40 +162,24 @@ spec:
     );
     let evaluate = |labels: serde_json::Value| {
         let trigger = writ::core::generate::Trigger::background(super::pod(labels));
-        super::evaluate_with(&policy.rules[0], &trigger, |_| {
-            Answer::found(json!({"data": {"k": "v"}}))
-        })
+        super::evaluate_with(&policy.rules[0], &trigger, |_| Answer::found(json!({"data": {"k": "v"}})))
     };
     use writ::core::generate::Evaluation::{Done, NotApplicable};
-    let Ok(Done(plan)) = evaluate(json!({})) else {
-        panic!("a plan")
-    };
+    let Ok(Done(plan)) = evaluate(json!({})) else { panic!("a plan") };
     assert!(plan.failures.is_empty(), "{:?}", plan.failures);
-    let Ok(Done(plan)) = evaluate(json!({"ns": "kube-system"})) else {
-        panic!("a plan")
-    };
-    assert!(
-        plan.failures[0].error.to_string().contains("cannot leave"),
-        "{}",
-        plan.failures[0].error
-    );
+    let Ok(Done(plan)) = evaluate(json!({"ns": "kube-system"})) else { panic!("a plan") };
+    assert!(plan.failures[0].error.to_string().contains("cannot leave"), "{}", plan.failures[0].error);
     let mut elsewhere = super::pod(json!({}));
     elsewhere["metadata"]["namespace"] = json!("b");
     let trigger = writ::core::generate::Trigger::background(elsewhere);
-    assert!(matches!(
-        super::evaluate(&policy.rules[0], &trigger),
-        Ok(NotApplicable { .. })
-    ));
+    assert!(matches!(super::evaluate(&policy.rules[0], &trigger), Ok(NotApplicable { .. })));
 }
 
 #[test]
 fn images_of_a_workload_have_parts() {
     let rule = config_map_rule(
         "",
-        &[
-            ("tag", "{{ images.containers.x.tag }}"),
-            ("all", "{{ images.containers.x.reference }}"),
-        ],
+        &[("tag", "{{ images.containers.x.tag }}"), ("all", "{{ images.containers.x.reference }}")],
     );
     let found = made(&rule, |_| Answer::Absent);
     assert_eq!(found, json!({"tag": "latest", "all": "docker.io/nginx:latest"}));

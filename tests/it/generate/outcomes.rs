@@ -54,25 +54,14 @@ fn a_deletion_triggers_only_rules_that_list_it() {
         ))
     };
     let deletion = request("DELETE", Value::Null, pod(json!({})));
-    let Ok(Evaluation::Done(plan)) = evaluate(&text("[DELETE]", ""), &deletion) else {
-        panic!("a deletion is listed")
-    };
+    let Ok(Evaluation::Done(plan)) = evaluate(&text("[DELETE]", ""), &deletion) else { panic!("a deletion is listed") };
     assert_eq!(plan.targets[0].key.name, "web");
     let never = "    preconditions: {all: [{key: a, operator: Equals, value: b}]}\n";
-    assert!(matches!(
-        evaluate(&text("[DELETE]", never), &deletion),
-        Ok(Evaluation::Skipped { .. })
-    ));
-    assert!(matches!(
-        evaluate(&text("[CREATE]", ""), &deletion),
-        Ok(Evaluation::NotApplicable { .. })
-    ));
+    assert!(matches!(evaluate(&text("[DELETE]", never), &deletion), Ok(Evaluation::Skipped { .. })));
+    assert!(matches!(evaluate(&text("[CREATE]", ""), &deletion), Ok(Evaluation::NotApplicable { .. })));
     // Nobody knows how an object came about that is simply there.
     let there = Trigger::background(pod(json!({})));
-    assert!(matches!(
-        evaluate(&text("[CREATE]", ""), &there),
-        Ok(Evaluation::NotApplicable { .. })
-    ));
+    assert!(matches!(evaluate(&text("[CREATE]", ""), &there), Ok(Evaluation::NotApplicable { .. })));
 }
 
 #[test]
@@ -96,10 +85,7 @@ fn labels_of_the_namespace_are_fetched_only_if_asked_for() {
     });
     assert!(matches!(found, Ok(Evaluation::Done(_))), "{found:?}");
     assert_eq!(asked, ["v1 Namespace a"]);
-    assert!(matches!(
-        evaluate(&rule, &trigger),
-        Ok(Evaluation::NotApplicable { .. })
-    ));
+    assert!(matches!(evaluate(&rule, &trigger), Ok(Evaluation::NotApplicable { .. })));
 }
 
 #[test]
@@ -125,39 +111,15 @@ fn one_bad_element_does_not_stop_the_others() {
         namespace: a
 ",
     );
-    let Ok(Evaluation::Done(plan)) = evaluate(&rule, &Trigger::background(pod(json!({})))) else {
-        panic!("a plan")
-    };
+    let Ok(Evaluation::Done(plan)) = evaluate(&rule, &Trigger::background(pod(json!({})))) else { panic!("a plan") };
     let names: Vec<_> = plan.targets.iter().map(|target| target.key.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "single-0"]);
-    assert_eq!(
-        plan.targets[1].body["data"]["index"],
-        json!("2"),
-        "a null element keeps its index"
-    );
+    assert_eq!(plan.targets[1].body["data"]["index"], json!("2"), "a null element keeps its index");
     let failures: Vec<_> = plan.failures.iter().map(|failure| failure.place.to_string()).collect();
-    assert_eq!(
-        failures,
-        [
-            "foreach entry 0, element 3",
-            "foreach entry 0, element 4",
-            "foreach entry 1"
-        ]
-    );
-    assert!(
-        plan.failures[0].error.to_string().contains("is wanted twice"),
-        "{}",
-        plan.failures[0].error
-    );
-    assert!(
-        plan.failures[1].error.to_string().contains("`name` must become text"),
-        "{}",
-        plan.failures[1].error
-    );
-    assert_eq!(
-        plan.failures[2].error.field.to_string(),
-        "spec.rules[0].generate.foreach[1].list"
-    );
+    assert_eq!(failures, ["foreach entry 0, element 3", "foreach entry 0, element 4", "foreach entry 1"]);
+    assert!(plan.failures[0].error.to_string().contains("is wanted twice"), "{}", plan.failures[0].error);
+    assert!(plan.failures[1].error.to_string().contains("`name` must become text"), "{}", plan.failures[1].error);
+    assert_eq!(plan.failures[2].error.field.to_string(), "spec.rules[0].generate.foreach[1].list");
 }
 
 #[test]
@@ -186,18 +148,11 @@ fn sources_are_asked_for_in_one_round() {
         true => Answer::found(secret.clone()),
         false => Answer::Absent,
     });
-    let Ok(Evaluation::Done(plan)) = found else {
-        panic!("a plan")
-    };
+    let Ok(Evaluation::Done(plan)) = found else { panic!("a plan") };
     assert_eq!(plan.targets.len(), 1);
     assert_eq!((plan.targets[0].mode, plan.failures.len()), (Mode::Clone, 2));
     assert_eq!(plan.targets[0].source.as_ref().expect("a source").uid, "s");
-    assert!(
-        plan.failures[0]
-            .error
-            .to_string()
-            .ends_with("source v1 Secret store/b does not exist")
-    );
+    assert!(plan.failures[0].error.to_string().ends_with("source v1 Secret store/b does not exist"));
 }
 
 #[test]
@@ -213,10 +168,7 @@ fn selected_sources_keep_their_names_and_skip_their_own_namespace() {
     let trigger = Trigger::background(pod(json!({})));
     let plan = |namespace: &str| {
         let found = evaluate_with(&rule(namespace), &trigger, |fetch| {
-            assert_eq!(
-                fetch.to_string(),
-                "list of v1 Secret in namespace store with labels copy=yes"
-            );
+            assert_eq!(fetch.to_string(), "list of v1 Secret in namespace store with labels copy=yes");
             Answer::found(list.clone())
         });
         match found {
@@ -234,9 +186,7 @@ fn labels_that_are_no_text_become_text() {
     let rule = pod_rule(
         "    generate:\n      foreach:\n      - list: \"['a']\"\n        apiVersion: v1\n        kind: ConfigMap\n        name: x\n        namespace: a\n        data: {metadata: {labels: {index: '{{ elementIndex }}', mine: 'yes'}}}\n",
     );
-    let Ok(Evaluation::Done(plan)) = evaluate(&rule, &Trigger::background(pod(json!({})))) else {
-        panic!("a plan")
-    };
+    let Ok(Evaluation::Done(plan)) = evaluate(&rule, &Trigger::background(pod(json!({})))) else { panic!("a plan") };
     let labels = &plan.targets[0].body["metadata"]["labels"];
     assert_eq!((&labels["index"], &labels["mine"]), (&json!("0"), &json!("yes")));
     assert_eq!(labels["generate.kyverno.io/trigger-kind"], json!("Pod"));
@@ -257,17 +207,11 @@ fn rules_that_need_a_request_say_so() {
     fn check(filter: &str, text: &str, expected: bool) {
         let generate =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": "a", "data": {"k": text}});
-        let rule = super::rule(&format!(
-            "  - name: r\n    match: {{any: [{filter}]}}\n    generate: {generate}\n"
-        ));
+        let rule = super::rule(&format!("  - name: r\n    match: {{any: [{filter}]}}\n    generate: {generate}\n"));
         assert_eq!(rule.needs_admission(), expected, "{filter} {text}");
     }
     let pods = "{resources: {kinds: [Pod]}}";
-    check(
-        pods,
-        "{{ request.object.metadata.name }} {{ request.namespace }}",
-        false,
-    );
+    check(pods, "{{ request.object.metadata.name }} {{ request.namespace }}", false);
     check(pods, "{{ request.operation }}", true);
     check(pods, "{{ request.userInfo.username }}", true);
     check(pods, "{{ request.oldObject.metadata.name }}", true);

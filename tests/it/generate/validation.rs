@@ -22,10 +22,7 @@ fn sample() -> Value {
 }
 
 fn found(problems: &[Problem]) -> Vec<(String, Reason)> {
-    problems
-        .iter()
-        .map(|problem| (problem.field.to_string(), problem.reason))
-        .collect()
+    problems.iter().map(|problem| (problem.field.to_string(), problem.reason)).collect()
 }
 
 /// Sets a field by JSON pointer, then compares the errors.
@@ -37,10 +34,7 @@ fn check(changes: &[(&str, Value)], expected: &[(&str, Reason)]) {
         document.pointer_mut(parent).expect("a parent")[field] = value.clone();
     }
     let findings = compile::check(&document).expect("a kind that is served");
-    let expected: Vec<_> = expected
-        .iter()
-        .map(|(field, reason)| ((*field).to_owned(), *reason))
-        .collect();
+    let expected: Vec<_> = expected.iter().map(|(field, reason)| ((*field).to_owned(), *reason)).collect();
     assert_eq!(found(&findings.errors), expected, "{:#?}", findings.errors);
 }
 
@@ -53,10 +47,8 @@ fn warns(changes: &[(&str, Value)], field: &str, part: &str) {
     }
     let findings = compile::check(&document).expect("a kind that is served");
     assert_eq!(found(&findings.errors), [], "{:#?}", findings.errors);
-    let told = findings
-        .warnings
-        .iter()
-        .any(|warning| warning.field.to_string() == field && warning.message.contains(part));
+    let told =
+        findings.warnings.iter().any(|warning| warning.field.to_string() == field && warning.message.contains(part));
     assert!(told, "{:#?}", findings.warnings);
 }
 
@@ -70,48 +62,24 @@ fn the_sample_is_fine() {
 
 #[test]
 fn metadata_and_spec() {
-    check(
-        &[("/metadata/namespace", json!("a"))],
-        &[("metadata.namespace", Reason::Forbidden)],
-    );
-    check(
-        &[("/metadata/name", json!("x".repeat(64)))],
-        &[("metadata.name", Reason::Range)],
-    );
+    check(&[("/metadata/namespace", json!("a"))], &[("metadata.namespace", Reason::Forbidden)]);
+    check(&[("/metadata/name", json!("x".repeat(64)))], &[("metadata.name", Reason::Range)]);
     check(&[("/spec/rulez", json!([]))], &[("spec.rulez", Reason::Unknown)]);
     check(&[("/spec/rules", json!([]))], &[("spec.rules", Reason::Required)]);
-    check(
-        &[("/spec/admission", json!(false))],
-        &[("spec.admission", Reason::Forbidden)],
-    );
+    check(&[("/spec/admission", json!(false))], &[("spec.admission", Reason::Forbidden)]);
     check(
         &[("/spec/admission", json!(false)), ("/spec/background", json!(false))],
-        &[
-            ("spec.admission", Reason::Forbidden),
-            ("spec.background", Reason::Context),
-        ],
+        &[("spec.admission", Reason::Forbidden), ("spec.background", Reason::Context)],
     );
-    check(
-        &[("/spec/background", json!("yes"))],
-        &[("spec.background", Reason::Format)],
-    );
-    check(
-        &[("/spec/applyRules", json!("Some"))],
-        &[("spec.applyRules", Reason::Enum)],
-    );
+    check(&[("/spec/background", json!("yes"))], &[("spec.background", Reason::Format)]);
+    check(&[("/spec/applyRules", json!("Some"))], &[("spec.applyRules", Reason::Enum)]);
     check(
         &[("/spec/generateExistingOnPolicyUpdate", json!(false))],
         &[("spec.generateExistingOnPolicyUpdate", Reason::Forbidden)],
     );
+    check(&[("/spec/webhookTimeoutSeconds", json!(31))], &[("spec.webhookTimeoutSeconds", Reason::Range)]);
     check(
-        &[("/spec/webhookTimeoutSeconds", json!(31))],
-        &[("spec.webhookTimeoutSeconds", Reason::Range)],
-    );
-    check(
-        &[
-            ("/spec/failurePolicy", json!("Fail")),
-            ("/spec/webhookConfiguration", json!({"failurePolicy": "Ignore"})),
-        ],
+        &[("/spec/failurePolicy", json!("Fail")), ("/spec/webhookConfiguration", json!({"failurePolicy": "Ignore"}))],
         &[("spec.failurePolicy", Reason::Context)],
     );
     check(
@@ -119,90 +87,40 @@ fn metadata_and_spec() {
         &[("metadata.annotations[\"writ.dev/prune\"]", Reason::Enum)],
     );
     check(
-        &[(
-            "/metadata/annotations",
-            json!({"pod-policies.kyverno.io/autogen-controllers": "all"}),
-        )],
-        &[(
-            "metadata.annotations[\"pod-policies.kyverno.io/autogen-controllers\"]",
-            Reason::Enum,
-        )],
+        &[("/metadata/annotations", json!({"pod-policies.kyverno.io/autogen-controllers": "all"}))],
+        &[("metadata.annotations[\"pod-policies.kyverno.io/autogen-controllers\"]", Reason::Enum)],
     );
 }
 
 #[test]
 fn rules() {
-    check(
-        &[("/spec/rules/0/name", json!(""))],
-        &[("spec.rules[0].name", Reason::Required)],
-    );
-    check(
-        &[("/spec/rules/0/validate", json!({}))],
-        &[("spec.rules[0]", Reason::Xor)],
-    );
-    check(
-        &[("/spec/rules/0/generate", json!(null))],
-        &[("spec.rules[0]", Reason::Xor)],
-    );
-    check(
-        &[("/spec/rules/0/preconditons", json!([]))],
-        &[("spec.rules[0].preconditons", Reason::Unknown)],
-    );
-    check(
-        &[("/spec/rules/0/celPreconditions", json!([{}]))],
-        &[("spec.rules[0].celPreconditions", Reason::Forbidden)],
-    );
+    check(&[("/spec/rules/0/name", json!(""))], &[("spec.rules[0].name", Reason::Required)]);
+    check(&[("/spec/rules/0/validate", json!({}))], &[("spec.rules[0]", Reason::Xor)]);
+    check(&[("/spec/rules/0/generate", json!(null))], &[("spec.rules[0]", Reason::Xor)]);
+    check(&[("/spec/rules/0/preconditons", json!([]))], &[("spec.rules[0].preconditons", Reason::Unknown)]);
+    check(&[("/spec/rules/0/celPreconditions", json!([{}]))], &[("spec.rules[0].celPreconditions", Reason::Forbidden)]);
     let twice = json!([sample()["spec"]["rules"][0], sample()["spec"]["rules"][0]]);
     check(&[("/spec/rules", twice)], &[("spec.rules[1].name", Reason::Duplicate)]);
     let other = json!([{"name": "v", "validate": {"anything": 1}, "match": 5}]);
-    warns(
-        &[("/spec/rules", other)],
-        "spec.rules",
-        "Writ does nothing with this policy",
-    );
+    warns(&[("/spec/rules", other)], "spec.rules", "Writ does nothing with this policy");
 }
 
 #[test]
 fn matching() {
     let kinds = |kinds: Value| [("/spec/rules/0/match", json!({"resources": {"kinds": kinds}}))];
-    check(
-        &kinds(json!(["*"])),
-        &[("spec.rules[0].match.resources.kinds[0]", Reason::Forbidden)],
-    );
-    check(
-        &kinds(json!(["ConfigMap"])),
-        &[("spec.rules[0].match.resources.kinds[0]", Reason::Context)],
-    );
-    check(
-        &[(
-            "/spec/rules/0/match",
-            json!({"any": [{"resources": {"kinds": ["ConfigMap"]}}]}),
-        )],
-        &[],
-    );
+    check(&kinds(json!(["*"])), &[("spec.rules[0].match.resources.kinds[0]", Reason::Forbidden)]);
+    check(&kinds(json!(["ConfigMap"])), &[("spec.rules[0].match.resources.kinds[0]", Reason::Context)]);
+    check(&[("/spec/rules/0/match", json!({"any": [{"resources": {"kinds": ["ConfigMap"]}}]}))], &[]);
     let by_user = json!({"any": [{"resources": {"kinds": ["Namespace"]}, "clusterRoles": ["admin"]}]});
-    check(
-        &[("/spec/rules/0/match", by_user.clone())],
-        &[("spec.rules[0].match", Reason::Context)],
-    );
-    check(
-        &[("/spec/rules/0/match", by_user), ("/spec/background", json!(false))],
-        &[],
-    );
-    warns(
-        &kinds(json!(["Namespaec"])),
-        "spec.rules[0].match",
-        "did you mean `Namespace`?",
-    );
+    check(&[("/spec/rules/0/match", by_user.clone())], &[("spec.rules[0].match", Reason::Context)]);
+    check(&[("/spec/rules/0/match", by_user), ("/spec/background", json!(false))], &[]);
+    warns(&kinds(json!(["Namespaec"])), "spec.rules[0].match", "did you mean `Namespace`?");
 }
 
 #[test]
 fn one_form_per_rule_and_per_loop() {
     let item = json!({"apiVersion": "v1", "kind": "Secret", "name": "s", "namespace": "a"});
-    check(
-        &[("/spec/rules/0/generate/dataList", json!([item]))],
-        &[("spec.rules[0].generate", Reason::Xor)],
-    );
+    check(&[("/spec/rules/0/generate/dataList", json!([item]))], &[("spec.rules[0].generate", Reason::Xor)]);
     let mut entry = item.clone();
     entry["list"] = json!("request.object.spec.items");
     entry["data"] = json!({});
@@ -221,10 +139,7 @@ fn one_form_per_rule_and_per_loop() {
         ],
     );
     let list = json!({"list": [{"source": item, "target": {"name": "t", "namespace": "b"}}], "kinds": ["v1/Secret"]});
-    check(
-        &[(GENERATE, json!({"cloneList": list}))],
-        &[("spec.rules[0].generate.cloneList.kinds", Reason::Xor)],
-    );
+    check(&[(GENERATE, json!({"cloneList": list}))], &[("spec.rules[0].generate.cloneList.kinds", Reason::Xor)]);
 }
 
 #[test]
@@ -237,38 +152,17 @@ fn targets_stand_where_their_kind_lives() {
         &[("/spec/rules/0/generate/kind", json!("Namespace"))],
         &[("spec.rules[0].generate.namespace", Reason::Forbidden)],
     );
-    check(
-        &[("/spec/rules/0/generate/kind", json!("ConfigMpa"))],
-        &[("spec.rules[0].generate.kind", Reason::Kind)],
-    );
-    check(
-        &[("/spec/rules/0/generate/name", json!(null))],
-        &[("spec.rules[0].generate.name", Reason::Required)],
-    );
+    check(&[("/spec/rules/0/generate/kind", json!("ConfigMpa"))], &[("spec.rules[0].generate.kind", Reason::Kind)]);
+    check(&[("/spec/rules/0/generate/name", json!(null))], &[("spec.rules[0].generate.name", Reason::Required)]);
     let mixed = json!({"namespace": "a", "cloneList": {"namespace": "b", "kinds": ["v1/Secret", "v1/Namespace"]}});
-    check(
-        &[(GENERATE, mixed)],
-        &[("spec.rules[0].generate.cloneList.kinds", Reason::Context)],
-    );
+    check(&[(GENERATE, mixed)], &[("spec.rules[0].generate.cloneList.kinds", Reason::Context)]);
     let wild = json!({"namespace": "a", "cloneList": {"namespace": "b", "kinds": ["v1/Secret"], "selector": {"matchLabels": {"a": "*"}}}});
-    check(
-        &[(GENERATE, wild)],
-        &[(
-            "spec.rules[0].generate.cloneList.selector.matchLabels[\"a\"]",
-            Reason::Format,
-        )],
-    );
+    check(&[(GENERATE, wild)], &[("spec.rules[0].generate.cloneList.selector.matchLabels[\"a\"]", Reason::Format)]);
     let nameless =
         json!({"apiVersion": "v1", "kind": "Secret", "name": "s", "namespace": "a", "clone": {"namespace": "b"}});
-    check(
-        &[(GENERATE, nameless)],
-        &[("spec.rules[0].generate.clone.name", Reason::Required)],
-    );
+    check(&[(GENERATE, nameless)], &[("spec.rules[0].generate.clone.name", Reason::Required)]);
     warns(
-        &[(
-            "/spec/rules/0/generate/kind",
-            json!("{{ request.object.metadata.labels.kind }}"),
-        )],
+        &[("/spec/rules/0/generate/kind", json!("{{ request.object.metadata.labels.kind }}"))],
         "spec.rules[0].generate.kind",
         "variable",
     );
@@ -279,10 +173,7 @@ fn a_policy_stays_in_its_namespace() {
     let base = [
         ("/kind", json!("Policy")),
         ("/metadata/namespace", json!("team")),
-        (
-            "/spec/rules/0/match",
-            json!({"any": [{"resources": {"kinds": ["Pod"]}}]}),
-        ),
+        ("/spec/rules/0/match", json!({"any": [{"resources": {"kinds": ["Pod"]}}]})),
     ];
     let with = |changes: &[(&'static str, Value)]| [&base[..], changes].concat();
     check(&with(&[("/spec/rules/0/generate/namespace", json!("team"))]), &[]);
@@ -290,37 +181,22 @@ fn a_policy_stays_in_its_namespace() {
     check(
         &with(&[
             ("/spec/rules/0/generate/namespace", json!("team")),
-            (
-                "/spec/rules/0/match",
-                json!({"any": [{"resources": {"kinds": ["Node"]}}]}),
-            ),
+            ("/spec/rules/0/match", json!({"any": [{"resources": {"kinds": ["Node"]}}]})),
         ]),
         &[("spec.rules[0].match.any[0].resources.kinds[0]", Reason::Forbidden)],
     );
     let cluster_scoped = json!({"apiVersion": "v1", "kind": "Namespace", "name": "x"});
-    check(
-        &with(&[(GENERATE, cluster_scoped)]),
-        &[("spec.rules[0].generate.namespace", Reason::Forbidden)],
-    );
+    check(&with(&[(GENERATE, cluster_scoped)]), &[("spec.rules[0].generate.namespace", Reason::Forbidden)]);
     let foreign = json!({"apiVersion": "v1", "kind": "Secret", "name": "x", "namespace": "team", "clone": {"name": "s", "namespace": "other"}});
-    check(
-        &with(&[(GENERATE, foreign)]),
-        &[("spec.rules[0].generate.clone.namespace", Reason::Forbidden)],
-    );
+    check(&with(&[(GENERATE, foreign)]), &[("spec.rules[0].generate.clone.namespace", Reason::Forbidden)]);
     let call = |path: &str| {
         with(&[
             ("/spec/rules/0/generate/namespace", json!("team")),
-            (
-                "/spec/rules/0/context",
-                json!([{"name": "c", "apiCall": {"urlPath": path}}]),
-            ),
+            ("/spec/rules/0/context", json!([{"name": "c", "apiCall": {"urlPath": path}}])),
         ])
     };
     check(&call("/api/v1/namespaces/team/pods"), &[]);
-    check(
-        &call("/api/v1/pods"),
-        &[("spec.rules[0].context[0].apiCall.urlPath", Reason::Forbidden)],
-    );
+    check(&call("/api/v1/pods"), &[("spec.rules[0].context[0].apiCall.urlPath", Reason::Forbidden)]);
 }
 
 #[test]
@@ -335,16 +211,9 @@ fn variables() {
     check(&value("{{ a.[ }}"), &[(field, Reason::Format)]);
     check(&value("$(NOT_ESCAPED)"), &[(field, Reason::Format)]);
     check(&value("\\$(ESCAPED)"), &[]);
-    warns(
-        &value("{{ to_string(unknown) }}"),
-        field,
-        "variable `unknown` is not declared",
-    );
+    warns(&value("{{ to_string(unknown) }}"), field, "variable `unknown` is not declared");
     check(
-        &[(
-            "/spec/rules/0/match",
-            json!({"any": [{"resources": {"kinds": ["Pod"], "names": ["{{ x }}"]}}]}),
-        )],
+        &[("/spec/rules/0/match", json!({"any": [{"resources": {"kinds": ["Pod"], "names": ["{{ x }}"]}}]}))],
         &[("spec.rules[0].match.any[0].resources.names[0]", Reason::Forbidden)],
     );
     check(
@@ -370,32 +239,17 @@ fn preconditions_and_context() {
         &condition(json!({"key": "{{ request.operation }}", "operator": "Equals", "value": "BOOT"})),
         &[(&format!("{at}.value"), Reason::Enum)],
     );
-    let list = (
-        "/spec/rules/0/preconditions",
-        json!([{"key": "a", "operator": "Equals", "value": "b"}]),
-    );
+    let list = ("/spec/rules/0/preconditions", json!([{"key": "a", "operator": "Equals", "value": "b"}]));
     check(std::slice::from_ref(&list), &[]);
-    check(
-        &[list, ("/apiVersion", json!("kyverno.io/v2beta1"))],
-        &[("spec.rules[0].preconditions", Reason::Format)],
-    );
+    check(&[list, ("/apiVersion", json!("kyverno.io/v2beta1"))], &[("spec.rules[0].preconditions", Reason::Format)]);
 
     let entry = |entry: Value| [("/spec/rules/0/context", json!([entry]))];
     let at = "spec.rules[0].context[0]";
     check(&entry(json!({"name": "x", "variable": {"value": 1}})), &[]);
-    check(
-        &entry(json!({"variable": {"value": 1}})),
-        &[(&format!("{at}.name"), Reason::Required)],
-    );
-    check(
-        &entry(json!({"name": "request", "variable": {"value": 1}})),
-        &[(&format!("{at}.name"), Reason::Forbidden)],
-    );
+    check(&entry(json!({"variable": {"value": 1}})), &[(&format!("{at}.name"), Reason::Required)]);
+    check(&entry(json!({"name": "request", "variable": {"value": 1}})), &[(&format!("{at}.name"), Reason::Forbidden)]);
     check(&entry(json!({"name": "x"})), &[(at, Reason::Xor)]);
-    check(
-        &entry(json!({"name": "x", "variable": {"default": 1}})),
-        &[(&format!("{at}.variable"), Reason::AnyOf)],
-    );
+    check(&entry(json!({"name": "x", "variable": {"default": 1}})), &[(&format!("{at}.variable"), Reason::AnyOf)]);
     check(
         &entry(json!({"name": "x", "variable": {"jmesPath": "a.["}})),
         &[(&format!("{at}.variable.jmesPath"), Reason::Format)],
@@ -414,9 +268,6 @@ fn preconditions_and_context() {
     );
     check(
         &entry(json!({"name": "x", "apiCall": {"url": "/api/v1/pods"}})),
-        &[
-            (&format!("{at}.apiCall.url"), Reason::Unknown),
-            (&format!("{at}.apiCall"), Reason::Xor),
-        ],
+        &[(&format!("{at}.apiCall.url"), Reason::Unknown), (&format!("{at}.apiCall"), Reason::Xor)],
     );
 }

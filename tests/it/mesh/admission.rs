@@ -8,27 +8,15 @@ use super::conformance::cases;
 const OPERATOR: &str = "system:serviceaccount:kuma-system:kuma-control-plane";
 
 fn plane(mode: Mode) -> ControlPlane {
-    ControlPlane {
-        mode,
-        system_namespace: "kuma-system".to_owned(),
-        privileged: vec![OPERATOR.to_owned()],
-    }
+    ControlPlane { mode, system_namespace: "kuma-system".to_owned(), privileged: vec![OPERATOR.to_owned()] }
 }
 
 fn zone(federated: bool) -> ControlPlane {
-    plane(Mode::Zone {
-        name: "zone-1".to_owned(),
-        federated,
-    })
+    plane(Mode::Zone { name: "zone-1".to_owned(), federated })
 }
 
 fn create<'r>(object: &'r Value, namespace: &'r str) -> Request<'r> {
-    Request {
-        operation: Operation::Create,
-        user: "somebody",
-        namespace,
-        object,
-    }
+    Request { operation: Operation::Create, user: "somebody", namespace, object }
 }
 
 fn timeout(labels: Value, spec: Value) -> Value {
@@ -61,20 +49,14 @@ fn a_policy_of_a_zone_learns_where_it_is_and_whose() {
             "kuma.io/env": "kubernetes", "k8s.kuma.io/namespace": "shop", "kuma.io/policy-role": "consumer",
         })
     );
-    assert_eq!(
-        stored["metadata"]["annotations"],
-        json!({"kuma.io/display-name": "short"})
-    );
+    assert_eq!(stored["metadata"]["annotations"], json!({"kuma.io/display-name": "short"}));
     let again = defaults(&create(&stored, "shop"), &zone(true)).expect("nothing is wrong");
     assert_eq!(again, [], "what is complete stays as it is");
 }
 
 #[test]
 fn what_came_from_elsewhere_keeps_its_labels() {
-    let object = timeout(
-        json!({"kuma.io/origin": "global", "kuma.io/policy-role": "system"}),
-        to_mesh(),
-    );
+    let object = timeout(json!({"kuma.io/origin": "global", "kuma.io/policy-role": "system"}), to_mesh());
     let stored = completed(&object, "shop", &zone(false)).expect("nothing is wrong");
     let expected = json!({"kuma.io/mesh": "default", "kuma.io/origin": "global", "kuma.io/policy-role": "system"});
     assert_eq!(stored["metadata"]["labels"], expected);
@@ -108,27 +90,13 @@ fn every_object_has_one_home() {
         (&template, "", &global, Ok(())),
         (&template, "", &zone(true), Err((RefusalKind::Forbidden, false))),
         (&template, "", &zone(false), Ok(())),
-        (
-            &external,
-            "shop",
-            &zone(false),
-            Err((RefusalKind::ForbiddenNamespace, false)),
-        ),
+        (&external, "shop", &zone(false), Err((RefusalKind::ForbiddenNamespace, false))),
     ] {
         let answer = review(&create(object, namespace), plane);
-        let answer = answer
-            .map(drop)
-            .map_err(|refusal| (refusal.kind, !refusal.causes.is_empty()));
-        assert_eq!(
-            answer, expected,
-            "{} in `{namespace}` of {:?}",
-            object["kind"], plane.mode
-        );
+        let answer = answer.map(drop).map_err(|refusal| (refusal.kind, !refusal.causes.is_empty()));
+        assert_eq!(answer, expected, "{} in `{namespace}` of {:?}", object["kind"], plane.mode);
     }
-    let privileged = Request {
-        user: OPERATOR,
-        ..create(&template, "")
-    };
+    let privileged = Request { user: OPERATOR, ..create(&template, "") };
     assert_eq!(review(&privileged, &zone(true)), Ok(Vec::new()));
 }
 
@@ -136,38 +104,19 @@ fn every_object_has_one_home() {
 fn faults_are_told_one_kind_at_a_time() {
     let plane = zone(false);
     let refusal = |object: &Value| review(&create(object, "shop"), &plane).expect_err("a fault");
-    let fields = |refusal: &Refusal| {
-        refusal
-            .causes
-            .iter()
-            .map(|cause| cause.field.clone())
-            .collect::<Vec<_>>()
-    };
+    let fields = |refusal: &Refusal| refusal.causes.iter().map(|cause| cause.field.clone()).collect::<Vec<_>>();
 
     let all = timeout(json!({"kuma.io/mesh": "A B", "kuma.io/origin": "moon"}), json!({}));
     assert_eq!(fields(&refusal(&all)), ["mesh"]);
     let origin = timeout(json!({"kuma.io/origin": "moon"}), json!({}));
     assert_eq!(fields(&refusal(&origin)), ["labels[\"kuma.io/origin\"]"]);
     let content = refusal(&timeout(json!({}), json!({})));
-    assert_eq!(
-        (content.code(), content.reason(), fields(&content)),
-        (422, "Invalid", vec!["spec".to_owned()])
-    );
+    assert_eq!((content.code(), content.reason(), fields(&content)), (422, "Invalid", vec!["spec".to_owned()]));
     assert_eq!(content.subject, Some(("short".to_owned(), "MeshTimeout".to_owned())));
 
-    let gone = Request {
-        operation: Operation::Delete,
-        ..create(&all, "shop")
-    };
-    assert_eq!(
-        review(&gone, &plane),
-        Ok(Vec::new()),
-        "whatever is wrong with it may be deleted"
-    );
-    assert_eq!(
-        review(&create(&json!({"apiVersion": "v1", "kind": "Pod"}), "shop"), &plane),
-        Ok(Vec::new())
-    );
+    let gone = Request { operation: Operation::Delete, ..create(&all, "shop") };
+    assert_eq!(review(&gone, &plane), Ok(Vec::new()), "whatever is wrong with it may be deleted");
+    assert_eq!(review(&create(&json!({"apiVersion": "v1", "kind": "Pod"}), "shop"), &plane), Ok(Vec::new()));
 }
 
 #[test]
@@ -175,16 +124,9 @@ fn answers_agree_with_the_cases_of_others() {
     let Some(cases) = cases("admission.validating.json") else {
         return;
     };
-    let planes = [
-        ("global", plane(Mode::Global)),
-        ("federated", zone(true)),
-        ("non-federated", zone(false)),
-    ];
+    let planes = [("global", plane(Mode::Global)), ("federated", zone(true)), ("non-federated", zone(false))];
     for case in cases {
-        let object = case["objects"]
-            .as_array()
-            .and_then(|objects| objects.last())
-            .expect("an object");
+        let object = case["objects"].as_array().and_then(|objects| objects.last()).expect("an object");
         let kind = object["kind"].as_str().unwrap_or_default();
         // The content of these kinds is not checked, so nothing is said of it.
         let content_checked = !matches!(kind, "TrafficRoute" | "MeshTrust") && !kind.ends_with("Service");
@@ -203,8 +145,7 @@ fn answers_agree_with_the_cases_of_others() {
             let (status, label) = (&want["status"], format!("{} on {mode}", case["name"]));
             let causes = |list: &Value| -> Vec<String> {
                 let list = list.as_array().into_iter().flatten();
-                list.map(|cause| cause["field"].as_str().unwrap_or_default().to_owned())
-                    .collect()
+                list.map(|cause| cause["field"].as_str().unwrap_or_default().to_owned()).collect()
             };
             match review(&request, plane) {
                 Ok(warnings) => {
@@ -214,11 +155,7 @@ fn answers_agree_with_the_cases_of_others() {
                     assert!(want["allowed"] == true || unchecked, "{label}: allowed, but {status}");
                     if content_checked {
                         let ours = warnings.iter().filter(|warning| is_of_reference(warning)).count();
-                        assert_eq!(
-                            ours,
-                            want["warnings"].as_array().map_or(0, Vec::len),
-                            "{label}: {warnings:?}"
-                        );
+                        assert_eq!(ours, want["warnings"].as_array().map_or(0, Vec::len), "{label}: {warnings:?}");
                     }
                 }
                 Err(refusal) => {
@@ -259,11 +196,7 @@ fn stored_objects_agree_with_the_cases_of_others() {
         };
         let stored = completed(&case["input"], "", &plane).expect("nothing is wrong");
         for map in ["labels", "annotations"] {
-            assert_eq!(
-                stored["metadata"][map], case["expected"]["metadata"][map],
-                "{} {map}",
-                case["name"]
-            );
+            assert_eq!(stored["metadata"][map], case["expected"]["metadata"][map], "{} {map}", case["name"]);
         }
     }
 }

@@ -27,10 +27,8 @@ pub(super) fn cases(file: &str) -> Option<Vec<Value>> {
 #[test]
 fn policies_are_refused_for_the_same_reasons() {
     let Some(folder) = folder() else { return };
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     files.sort();
     let (mut passed, mut failed) = (0, Vec::new());
     for file in files {
@@ -62,17 +60,10 @@ fn policy_case(case: &Value) -> Result<(), String> {
     for violation in case["violations"].as_array().into_iter().flatten() {
         let root = if kind == "ProxyTemplate" { "spec." } else { "" };
         let field = format!("{root}{}", violation["field"].as_str().unwrap_or_default());
-        want.push((
-            real(kind, &spec, &field),
-            violation["class"].as_str().unwrap_or_default().to_owned(),
-        ));
+        want.push((real(kind, &spec, &field), violation["class"].as_str().unwrap_or_default().to_owned()));
     }
     want.sort();
-    if want == have {
-        Ok(())
-    } else {
-        Err(format!("\n  want {want:?}\n  have {have:?}"))
-    }
+    if want == have { Ok(()) } else { Err(format!("\n  want {want:?}\n  have {have:?}")) }
 }
 
 /// A path that the cases spell oddly, as it really is.
@@ -96,14 +87,7 @@ fn real(kind: &str, spec: &Value, field: &str) -> String {
                 return format!("{field}.port");
             }
             let field = field.replace(".backends.backend[", ".backends[");
-            field.replace(
-                "].port",
-                if field.contains(".backends[") {
-                    "].prometheus.port"
-                } else {
-                    "].port"
-                },
-            )
+            field.replace("].port", if field.contains(".backends[") { "].prometheus.port" } else { "].port" })
         }
         "MeshTrafficPermission" => match field.split_once("].") {
             Some((rule, rest)) if rule.starts_with("spec.rules[") => format!("{rule}].default.{rest}"),
@@ -129,20 +113,14 @@ fn references_are_refused_for_the_same_reasons() {
         let violations = case["violations"].as_array().into_iter().flatten();
         let mut want: Vec<Finding> = violations
             .map(|violation| {
-                let field = violation["field"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .replacen("targetRef", place, 1);
+                let field = violation["field"].as_str().unwrap_or_default().replacen("targetRef", place, 1);
                 (field, violation["class"].as_str().unwrap_or_default().to_owned())
             })
             .filter(|finding| !labelled_subset(finding))
             .collect();
         want.sort();
         if want != have {
-            failed.push(format!(
-                "#{} {}:\n  want {want:?}\n  have {have:?}",
-                case["case"], case["name"]
-            ));
+            failed.push(format!("#{} {}:\n  want {want:?}\n  have {have:?}", case["case"], case["name"]));
         }
     }
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
@@ -157,39 +135,19 @@ fn reference_in_policy(case: &Value) -> (&'static str, &'static str, Value) {
     let mesh = json!({"kind": "Mesh"});
     let accepted = kinds.contains(&reference["kind"]);
     if !accepted && !reference["kind"].is_null() {
-        return (
-            "MeshTimeout",
-            "spec.from[0].targetRef",
-            json!({"from": [{"targetRef": reference, "default": conf}]}),
-        );
+        return ("MeshTimeout", "spec.from[0].targetRef", json!({"from": [{"targetRef": reference, "default": conf}]}));
     }
     if reference["kind"] == "MeshExternalService" {
-        return (
-            "MeshTimeout",
-            "spec.to[0].targetRef",
-            json!({"to": [{"targetRef": reference, "default": conf}]}),
-        );
+        return ("MeshTimeout", "spec.to[0].targetRef", json!({"to": [{"targetRef": reference, "default": conf}]}));
     }
     if options["gatewayListenerTagsAllowed"] != true {
         let backends = json!({"backends": []});
         if options["isInboundPolicy"] != true {
-            return (
-                "MeshTrace",
-                "spec.targetRef",
-                json!({"targetRef": reference, "default": backends}),
-            );
+            return ("MeshTrace", "spec.targetRef", json!({"targetRef": reference, "default": backends}));
         }
-        return (
-            "MeshTimeout",
-            "spec.targetRef",
-            json!({"targetRef": reference, "rules": [{"default": conf}]}),
-        );
+        return ("MeshTimeout", "spec.targetRef", json!({"targetRef": reference, "rules": [{"default": conf}]}));
     }
-    (
-        "MeshTimeout",
-        "spec.targetRef",
-        json!({"targetRef": reference, "to": [{"targetRef": mesh, "default": conf}]}),
-    )
+    ("MeshTimeout", "spec.targetRef", json!({"targetRef": reference, "to": [{"targetRef": mesh, "default": conf}]}))
 }
 
 #[test]
@@ -200,10 +158,7 @@ fn json_patches_are_refused_for_the_same_reasons() {
     for case in cases {
         let patches = &case["patch_blocks"];
         let modification = json!({"cluster": {"operation": "Patch", "jsonPatches": patches}});
-        let have = findings(
-            "MeshProxyPatch",
-            json!({"default": {"appendModifications": [modification]}}),
-        );
+        let have = findings("MeshProxyPatch", json!({"default": {"appendModifications": [modification]}}));
         let cluster = "spec.default.appendModifications[0].cluster";
         let mut want: Vec<Finding> = Vec::new();
         for violation in case["violations"].as_array().into_iter().flatten() {
@@ -229,11 +184,8 @@ fn findings(kind: &str, spec: Value) -> Vec<Finding> {
         "spec": spec,
     });
     let findings = compile::check(&document).expect("a kind that is served");
-    let mut errors: Vec<_> = findings
-        .errors
-        .iter()
-        .map(|problem| (problem.field.to_string(), problem.reason.as_str().to_owned()))
-        .collect();
+    let mut errors: Vec<_> =
+        findings.errors.iter().map(|problem| (problem.field.to_string(), problem.reason.as_str().to_owned())).collect();
     errors.sort();
     errors
 }

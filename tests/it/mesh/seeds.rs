@@ -13,10 +13,8 @@ use writ::core::yaml;
 #[test]
 fn examples_are_accepted_and_their_slips_are_not() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/mesh/seeds");
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .expect("the case folder")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("the case folder").map(|entry| entry.expect("an entry").path()).collect();
     files.sort();
     let (mut accepted, mut refused) = (0, 0);
     for file in files {
@@ -40,15 +38,9 @@ fn examples_are_accepted_and_their_slips_are_not() {
 
 fn expected(part: &str, level: &str) -> Vec<String> {
     let prefix = format!("# {level}: ");
-    part.lines()
-        .filter_map(|line| line.strip_prefix(&prefix))
-        .map(str::to_owned)
-        .collect()
+    part.lines().filter_map(|line| line.strip_prefix(&prefix)).map(str::to_owned).collect()
 }
 
 fn classes(problems: &[Problem]) -> Vec<String> {
-    problems
-        .iter()
-        .map(|problem| format!("{} {}", problem.field, problem.reason.as_str()))
-        .collect()
+    problems.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str())).collect()
 }

@@ -29,11 +29,7 @@ impl TestPair {
         let key = KeyPair::generate().unwrap();
         let leaf = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let leaf = leaf.signed_by(&key, &Issuer::new(authority, authority_key)).unwrap();
-        Self {
-            authority: authority_pem,
-            chain: leaf.pem(),
-            key: key.serialize_pem(),
-        }
+        Self { authority: authority_pem, chain: leaf.pem(), key: key.serialize_pem() }
     }
 }
 
@@ -47,12 +43,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn trusting(pair: &TestPair) -> Self {
-        Self {
-            trusts: pair.authority.clone(),
-            shows: None,
-            alpn: &["http/1.1"],
-            versions: vec![&version::TLS13],
-        }
+        Self { trusts: pair.authority.clone(), shows: None, alpn: &["http/1.1"], versions: vec![&version::TLS13] }
     }
 
     pub(crate) async fn connect(&self, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
@@ -68,12 +59,8 @@ impl Client {
         let mut config = match &self.shows {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
-                let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
-                    .map(Result::unwrap)
-                    .collect();
-                builder
-                    .with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap())
-                    .unwrap()
+                let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).map(Result::unwrap).collect();
+                builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
             }
         };
         config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -104,17 +91,11 @@ pub(crate) async fn read_answer(stream: &mut (impl tokio::io::AsyncRead + Unpin)
     }
     let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let length = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "))
-        .map_or(0, |it| it.parse().unwrap());
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |it| it.parse().unwrap());
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.unwrap();
-    Some(Answer {
-        status,
-        head,
-        body: String::from_utf8(body).unwrap(),
-    })
+    Some(Answer { status, head, body: String::from_utf8(body).unwrap() })
 }
 
 /// Sends text and reads the answer to it.

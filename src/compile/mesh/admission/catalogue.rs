@@ -31,29 +31,15 @@ pub(super) enum Writers {
 }
 
 const fn new(name: &'static str, writers: Writers) -> Catalogued {
-    Catalogued {
-        name,
-        scope: Scope::Mesh,
-        writers,
-        is_new: true,
-        only_in_system_namespace: false,
-        policy: None,
-    }
+    Catalogued { name, scope: Scope::Mesh, writers, is_new: true, only_in_system_namespace: false, policy: None }
 }
 
 const fn system(name: &'static str) -> Catalogued {
-    Catalogued {
-        only_in_system_namespace: true,
-        ..new(name, Writers::Both)
-    }
+    Catalogued { only_in_system_namespace: true, ..new(name, Writers::Both) }
 }
 
 const fn older(name: &'static str, scope: Scope, writers: Writers) -> Catalogued {
-    Catalogued {
-        scope,
-        is_new: false,
-        ..new(name, writers)
-    }
+    Catalogued { scope, is_new: false, ..new(name, writers) }
 }
 
 /// All kinds but the targetRef policies.
@@ -65,10 +51,7 @@ const KINDS: &[Catalogued] = &[
     system("MeshIdentity"),
     system("MeshTrust"),
     system("MeshOpenTelemetryBackend"),
-    Catalogued {
-        scope: Scope::Global,
-        ..system("HostnameGenerator")
-    },
+    Catalogued { scope: Scope::Global, ..system("HostnameGenerator") },
     older("Mesh", Scope::Global, Writers::Global),
     older("Zone", Scope::Global, Writers::Both),
     older("Dataplane", Scope::Mesh, Writers::Zone),
@@ -103,10 +86,7 @@ impl Catalogued {
             return None;
         }
         if let Some(policy) = PolicyKind::parse(kind) {
-            return Some(Self {
-                policy: Some(policy),
-                ..new(policy.name(), Writers::Both)
-            });
+            return Some(Self { policy: Some(policy), ..new(policy.name(), Writers::Both) });
         }
         KINDS.iter().find(|known| known.name == kind).copied()
     }

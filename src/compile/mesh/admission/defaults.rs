@@ -29,12 +29,7 @@ pub fn defaults(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Patch
     complete(request.object, "labels", labels, &mut operations);
     let name = name_of(request.object);
     if !name.is_empty() {
-        complete(
-            request.object,
-            "annotations",
-            [(NAME_ANNOTATION, name.to_owned())].into(),
-            &mut operations,
-        );
+        complete(request.object, "annotations", [(NAME_ANNOTATION, name.to_owned())].into(), &mut operations);
     }
     Ok(operations)
 }
@@ -46,10 +41,7 @@ fn wanted_labels(
     plane: &ControlPlane,
 ) -> Result<BTreeMap<&'static str, String>, Refusal> {
     let object = request.object;
-    let metadata = object
-        .get("metadata")
-        .and_then(|metadata| metadata.get("namespace"))
-        .and_then(Value::as_str);
+    let metadata = object.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(Value::as_str);
     let namespace = metadata.unwrap_or(request.namespace);
     let mut labels = BTreeMap::new();
     let mut unless_there = |name, value: &str| {
@@ -58,10 +50,7 @@ fn wanted_labels(
         }
     };
     if kind.scope == Scope::Mesh {
-        let mesh = object
-            .get("mesh")
-            .and_then(Value::as_str)
-            .filter(|mesh| !mesh.is_empty());
+        let mesh = object.get("mesh").and_then(Value::as_str).filter(|mesh| !mesh.is_empty());
         unless_there(MESH_LABEL, mesh.unwrap_or("default"));
     }
     let origin = label(object, ORIGIN_LABEL);
@@ -79,9 +68,7 @@ fn wanted_labels(
             unless_there(NAMESPACE_LABEL, namespace);
         }
         if kind.name == "Dataplane" {
-            let gateway = object
-                .pointer("/spec/networking/gateway")
-                .is_some_and(|gateway| !gateway.is_null());
+            let gateway = object.pointer("/spec/networking/gateway").is_some_and(|gateway| !gateway.is_null());
             unless_there(PROXY_TYPE_LABEL, if gateway { "gateway" } else { "sidecar" });
         }
         if kind.policy.is_some() {
@@ -102,17 +89,13 @@ fn complete(
     operations: &mut Vec<PatchOperation>,
 ) {
     let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
-    let present = metadata
-        .and_then(|metadata| metadata.get(map))
-        .and_then(Value::as_object);
+    let present = metadata.and_then(|metadata| metadata.get(map)).and_then(Value::as_object);
     let missing = entries
         .into_iter()
         .filter(|(name, value)| present.and_then(|present| present.get(*name)).and_then(Value::as_str) != Some(value));
     let mut add = |tokens: &[&str], value: Value| {
-        operations.push(PatchOperation::Add(AddOperation {
-            path: PointerBuf::from_tokens(tokens.iter().copied()),
-            value,
-        }));
+        operations
+            .push(PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(tokens.iter().copied()), value }));
     };
     let mut created = present.is_some();
     for (name, value) in missing {

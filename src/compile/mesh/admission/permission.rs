@@ -11,11 +11,7 @@ pub(super) fn check(request: &Request<'_>, kind: &Catalogued, plane: &ControlPla
     }
     check_namespace(request, kind, plane)?;
     check_writer(kind, plane)?;
-    if kind.is_new {
-        check_labels(request, kind, plane)
-    } else {
-        Ok(())
-    }
+    if kind.is_new { check_labels(request, kind, plane) } else { Ok(()) }
 }
 
 fn check_namespace(request: &Request<'_>, kind: &Catalogued, plane: &ControlPlane) -> Result<(), Refusal> {
@@ -47,9 +43,9 @@ fn check_labels(request: &Request<'_>, kind: &Catalogued, plane: &ControlPlane) 
     let forbid = |message: String| Err(Refusal::new(RefusalKind::Forbidden, message));
     let origin = label(request.object, ORIGIN_LABEL);
     match &plane.mode {
-        Mode::Global if origin == Some("zone") => forbid(format!(
-            "operation not allowed: label {ORIGIN_LABEL} must be `global` here, not `zone`"
-        )),
+        Mode::Global if origin == Some("zone") => {
+            forbid(format!("operation not allowed: label {ORIGIN_LABEL} must be `global` here, not `zone`"))
+        }
         Mode::Global | Mode::Zone { federated: false, .. } => Ok(()),
         Mode::Zone { name, .. } => {
             if kind.policy.is_some()
@@ -61,19 +57,14 @@ fn check_labels(request: &Request<'_>, kind: &Catalogued, plane: &ControlPlane) 
                 let message = format!(
                     "operation not allowed: in the system namespace of a zone label {ORIGIN_LABEL} must be `zone`"
                 );
-                let cause = Cause {
-                    field: format!("metadata.labels[{ORIGIN_LABEL}]"),
-                    message: "must be `zone`".to_owned(),
-                };
-                return Err(Refusal {
-                    causes: vec![cause],
-                    ..Refusal::new(RefusalKind::Forbidden, message)
-                });
+                let cause =
+                    Cause { field: format!("metadata.labels[{ORIGIN_LABEL}]"), message: "must be `zone`".to_owned() };
+                return Err(Refusal { causes: vec![cause], ..Refusal::new(RefusalKind::Forbidden, message) });
             }
             match label(request.object, ZONE_LABEL) {
-                Some(zone) if origin == Some("zone") && zone != name => forbid(format!(
-                    "operation not allowed: label {ZONE_LABEL} must be `{name}` here, not `{zone}`"
-                )),
+                Some(zone) if origin == Some("zone") && zone != name => {
+                    forbid(format!("operation not allowed: label {ZONE_LABEL} must be `{name}` here, not `{zone}`"))
+                }
                 _ => Ok(()),
             }
         }

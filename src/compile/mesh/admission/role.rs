@@ -23,10 +23,7 @@ pub fn role(policy: &Value, namespace: &str, system_namespace: &str) -> Result<R
         return Ok(Role::System);
     }
     let list = |name: &str| {
-        let list = policy
-            .get("spec")
-            .and_then(|spec| spec.get(name))
-            .and_then(Value::as_array);
+        let list = policy.get("spec").and_then(|spec| spec.get(name)).and_then(Value::as_array);
         list.map(Vec::as_slice).unwrap_or_default()
     };
     let to = list("to");
@@ -47,12 +44,7 @@ pub fn role(policy: &Value, namespace: &str, system_namespace: &str) -> Result<R
 /// Whether the entry names a service or route of the namespace itself.
 fn is_produced_in(entry: &Value, namespace: &str) -> bool {
     let reference = entry.get("targetRef");
-    let field = |name: &str| {
-        reference
-            .and_then(|it| it.get(name))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let field = |name: &str| reference.and_then(|it| it.get(name)).and_then(Value::as_str).unwrap_or_default();
     let kind = TargetKind::parse(field("kind"));
     let owned = kind.is_some_and(|kind| kind == TargetKind::MeshService || kind.is_route());
     owned && !field("name").is_empty() && (field("namespace").is_empty() || field("namespace") == namespace)
@@ -66,11 +58,7 @@ mod tests {
 
     #[track_caller]
     fn check(spec: Value, namespace: &str, expected: Result<Role, RoleError>) {
-        assert_eq!(
-            role(&json!({"spec": spec}), namespace, "kuma-system"),
-            expected,
-            "{spec}"
-        );
+        assert_eq!(role(&json!({"spec": spec}), namespace, "kuma-system"), expected, "{spec}");
     }
 
     #[test]

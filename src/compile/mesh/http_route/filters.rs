@@ -14,11 +14,7 @@ use crate::core::problem::{FieldPath, Reason};
 /// The types of a filter: the name, the key of its body, and an older spelling of that key.
 const TYPES: &[(&str, &str, Option<&str>)] = &[
     ("RequestHeaderModifier", "requestHeaderModifier", Some("requestHeader")),
-    (
-        "ResponseHeaderModifier",
-        "responseHeaderModifier",
-        Some("responseHeader"),
-    ),
+    ("ResponseHeaderModifier", "responseHeaderModifier", Some("responseHeader")),
     ("RequestRedirect", "requestRedirect", None),
     ("URLRewrite", "urlRewrite", None),
     ("RequestMirror", "requestMirror", None),
@@ -27,15 +23,10 @@ const TYPES: &[(&str, &str, Option<&str>)] = &[
 /// Reads a list of filters; those with findings are left out.
 pub(super) fn read_list(list: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) -> Vec<Filter> {
     let before = findings.errors.len();
-    let filters: Vec<_> = list
-        .list(findings)
-        .iter()
-        .filter_map(|filter| read(filter, surroundings, findings))
-        .collect();
+    let filters: Vec<_> =
+        list.list(findings).iter().filter_map(|filter| read(filter, surroundings, findings)).collect();
     let redirects = filters.iter().any(|filter| matches!(filter, Filter::Redirect(_)));
-    let forwards = filters
-        .iter()
-        .any(|filter| matches!(filter, Filter::Rewrite(_) | Filter::Mirror(_)));
+    let forwards = filters.iter().any(|filter| matches!(filter, Filter::Rewrite(_) | Filter::Mirror(_)));
     // Only sound filters are weighed against each other.
     if redirects && forwards && findings.errors.len() == before {
         let message = "either RequestRedirect, or URLRewrite and RequestMirror: a redirected request goes nowhere else";
@@ -58,10 +49,7 @@ pub(super) fn redirects(list: &Node<'_>) -> bool {
 fn read(filter: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) -> Option<Filter> {
     let object = filter.object(findings);
     let kind_field = object.get("type");
-    let bodies: Vec<_> = TYPES
-        .iter()
-        .map(|(kind, key, older)| (*kind, body(&object, key, *older, findings)))
-        .collect();
+    let bodies: Vec<_> = TYPES.iter().map(|(kind, key, older)| (*kind, body(&object, key, *older, findings))).collect();
     object.warn_of_unknown(findings);
     let given: Vec<_> = bodies.iter().filter(|(_, body)| body.is_present()).collect();
     let (kind, body) = match given.as_slice() {
@@ -102,18 +90,11 @@ fn body<'v>(object: &Object<'v>, key: &'static str, older: Option<&'static str>,
         return body;
     };
     if body.is_present() {
-        let message = format!(
-            "exactly one of `{key}` and `{}`: they mean the same",
-            older.unwrap_or_default()
-        );
+        let message = format!("exactly one of `{key}` and `{}`: they mean the same", older.unwrap_or_default());
         findings.refuse(&object.path, Reason::Xor, message);
         return body;
     }
-    findings.warn(
-        &alias.path,
-        Reason::Deprecated,
-        format!("an older spelling: write `{key}`"),
-    );
+    findings.warn(&alias.path, Reason::Deprecated, format!("an older spelling: write `{key}`"));
     alias
 }
 
@@ -168,11 +149,7 @@ fn read_redirect(body: &Node<'_>, surroundings: Surroundings, findings: &mut Fin
     let (hostname, path, port) = (object.get("hostname"), object.get("path"), object.get("port"));
     let status_field = object.get("statusCode");
     object.warn_of_unknown(findings);
-    let scheme = if scheme.is_present() {
-        scheme.schema_word(&["http", "https"], findings)
-    } else {
-        None
-    };
+    let scheme = if scheme.is_present() { scheme.schema_word(&["http", "https"], findings) } else { None };
     let hostname = read_hostname(&hostname, findings);
     let path = read_path(&path, surroundings, findings);
     let port = port.integer(INT32, findings).and_then(|number| {
@@ -183,37 +160,20 @@ fn read_redirect(body: &Node<'_>, surroundings: Surroundings, findings: &mut Fin
         fits
     });
     let status = status_field.integer(INT32, findings);
-    let known = |code: i64| {
-        RedirectStatus::ALL
-            .into_iter()
-            .find(|status| i64::from(status.code()) == code)
-    };
+    let known = |code: i64| RedirectStatus::ALL.into_iter().find(|status| i64::from(status.code()) == code);
     if status.is_some_and(|code| known(code).is_none()) {
-        findings.refuse_by_schema(
-            &status_field.path,
-            Reason::Enum,
-            "unknown status; known: 301, 302, 303, 307, 308",
-        );
+        findings.refuse_by_schema(&status_field.path, Reason::Enum, "unknown status; known: 301, 302, 303, 307, 308");
     }
     let status = status.and_then(known).unwrap_or_default();
     let scheme = scheme.map(str::to_owned);
-    (findings.errors.len() == before).then_some(Redirect {
-        scheme,
-        hostname,
-        path,
-        port,
-        status,
-    })
+    (findings.errors.len() == before).then_some(Redirect { scheme, hostname, path, port, status })
 }
 
 fn read_rewrite(body: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) -> Option<Rewrite> {
     let before = findings.errors.len();
     let object = body.object(findings);
-    let (hostname, path, to_backend) = (
-        object.get("hostname"),
-        object.get("path"),
-        object.get("hostToBackendHostname"),
-    );
+    let (hostname, path, to_backend) =
+        (object.get("hostname"), object.get("path"), object.get("hostToBackendHostname"));
     object.warn_of_unknown(findings);
     let host = read_hostname(&hostname, findings).map(HostChange::To);
     let path = read_path(&path, surroundings, findings);
@@ -259,33 +219,22 @@ fn read_path(field: &Node<'_>, surroundings: Surroundings, findings: &mut Findin
         return None;
     }
     let object = field.object(findings);
-    let (kind_field, full, prefix) = (
-        object.get("type"),
-        object.get("replaceFullPath"),
-        object.get("replacePrefixMatch"),
-    );
+    let (kind_field, full, prefix) =
+        (object.get("type"), object.get("replaceFullPath"), object.get("replacePrefixMatch"));
     object.warn_of_unknown(findings);
     let kind = match (kind_field.is_present(), full.is_present(), prefix.is_present()) {
         (true, ..) => kind_field.schema_word(&["ReplaceFullPath", "ReplacePrefixMatch"], findings),
         (false, true, false) => Some("ReplaceFullPath"),
         (false, false, true) => Some("ReplacePrefixMatch"),
         (false, ..) => {
-            findings.refuse(
-                &field.path,
-                Reason::Xor,
-                "exactly one of replaceFullPath, replacePrefixMatch",
-            );
+            findings.refuse(&field.path, Reason::Xor, "exactly one of replaceFullPath, replacePrefixMatch");
             None
         }
     };
     if !kind_field.is_present()
         && let Some(kind) = kind
     {
-        findings.warn(
-            &kind_field.path,
-            Reason::Deprecated,
-            format!("no `type` is given; taken as {kind}"),
-        );
+        findings.warn(&kind_field.path, Reason::Deprecated, format!("no `type` is given; taken as {kind}"));
     }
     if prefix.is_present() && !surroundings.by_prefix {
         let message =
@@ -329,12 +278,7 @@ mod tests {
 
     #[track_caller]
     fn check(filters: &str, expected: &[&str]) {
-        refuses_below(
-            "spec.to[0].rules[0].default.filters",
-            "MeshHTTPRoute",
-            &spec("PathPrefix", filters),
-            expected,
-        );
+        refuses_below("spec.to[0].rules[0].default.filters", "MeshHTTPRoute", &spec("PathPrefix", filters), expected);
     }
 
     #[test]
@@ -344,10 +288,7 @@ mod tests {
         check("{type: ExtensionRef, extensionRef: {name: x}}", &["[0].type ENUM"]);
         check("{}", &["[0] XOR"]);
         check("{requestRedirect: {}, urlRewrite: {}}", &["[0] XOR"]);
-        check(
-            "{requestHeader: {remove: [a]}, requestHeaderModifier: {remove: [a]}}",
-            &["[0] XOR"],
-        );
+        check("{requestHeader: {remove: [a]}, requestHeaderModifier: {remove: [a]}}", &["[0] XOR"]);
     }
 
     #[test]
@@ -355,10 +296,7 @@ mod tests {
         let modifier = |body: &str| format!("{{type: RequestHeaderModifier, requestHeaderModifier: {body}}}");
         check(&modifier("{}"), &["[0].requestHeaderModifier ANYOF"]);
         check(&modifier("{set: []}"), &[]);
-        check(
-            &modifier("{set: [{name: a}, {name: A}], add: [{name: b}], remove: [c]}"),
-            &[],
-        );
+        check(&modifier("{set: [{name: a}, {name: A}], add: [{name: b}], remove: [c]}"), &[]);
         check(
             &modifier("{set: [{name: a}], add: [{name: a}, {name: b}], remove: [b, a]}"),
             &[
@@ -386,18 +324,12 @@ mod tests {
         check(&rewrite("{type: ReplaceFullPath, replaceFullPath: /x}"), &[]);
         check(&rewrite("{replaceFullPath: /x}"), &[]);
         check(&rewrite("/x"), &[]);
-        check(
-            &rewrite("{type: ReplaceFullPath}"),
-            &["[0].urlRewrite.path.replaceFullPath REQ"],
-        );
+        check(&rewrite("{type: ReplaceFullPath}"), &["[0].urlRewrite.path.replaceFullPath REQ"]);
         check(
             &rewrite("{type: ReplacePrefixMatch, replaceFullPath: /x}"),
             &["[0].urlRewrite.path.replacePrefixMatch REQ"],
         );
-        check(
-            &rewrite("{replaceFullPath: /x, replacePrefixMatch: /y}"),
-            &["[0].urlRewrite.path XOR"],
-        );
+        check(&rewrite("{replaceFullPath: /x, replacePrefixMatch: /y}"), &["[0].urlRewrite.path XOR"]);
         let prefix = rewrite("{type: ReplacePrefixMatch, replacePrefixMatch: /x}");
         check(&prefix, &[]);
         refuses(
@@ -412,33 +344,21 @@ mod tests {
         check("{type: URLRewrite, urlRewrite: {hostToBackendHostname: false}}", &[]);
         check(
             "{type: URLRewrite, urlRewrite: {hostToBackendHostname: true, hostname: a.b}}",
-            &[
-                "[0].urlRewrite.hostToBackendHostname CTX",
-                "[0].urlRewrite.hostToBackendHostname CTX",
-            ],
+            &["[0].urlRewrite.hostToBackendHostname CTX", "[0].urlRewrite.hostToBackendHostname CTX"],
         );
     }
 
     #[test]
     fn mirrors() {
         let mirror = |body: &str| format!("{{type: RequestMirror, requestMirror: {body}}}");
-        check(
-            &mirror("{backendRef: {kind: MeshService, name: a}, percentage: '0.5'}"),
-            &[],
-        );
+        check(&mirror("{backendRef: {kind: MeshService, name: a}, percentage: '0.5'}"), &[]);
         check(
             &mirror("{backendRef: {kind: MeshExternalService, name: a}, percentage: 101}"),
-            &[
-                "[0].requestMirror.percentage RANGE",
-                "[0].requestMirror.backendRef.kind KIND",
-            ],
+            &["[0].requestMirror.percentage RANGE", "[0].requestMirror.backendRef.kind KIND"],
         );
         check(
             &mirror("{percentage: x}"),
-            &[
-                "[0].requestMirror.percentage FORMAT",
-                "[0].requestMirror.backendRef.kind REQ",
-            ],
+            &["[0].requestMirror.percentage FORMAT", "[0].requestMirror.backendRef.kind REQ"],
         );
     }
 
@@ -448,9 +368,6 @@ mod tests {
         let rewrite = "{type: URLRewrite, urlRewrite: {hostname: a.b}}";
         check(&format!("{redirect}, {rewrite}"), &[" XOR"]);
         check(&format!("{rewrite}, {redirect}"), &[" XOR"]);
-        check(
-            &format!("{redirect}, {{type: RequestHeaderModifier, requestHeaderModifier: {{set: []}}}}"),
-            &[],
-        );
+        check(&format!("{redirect}, {{type: RequestHeaderModifier, requestHeaderModifier: {{set: []}}}}"), &[]);
     }
 }

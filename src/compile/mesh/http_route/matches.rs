@@ -9,18 +9,10 @@ use crate::core::problem::Reason;
 /// Reads a list of matches, or the single one that older documents write without a list.
 pub(super) fn read_list(field: &Node<'_>, findings: &mut Findings) -> Vec<Match> {
     if field.value().is_some_and(serde_json::Value::is_object) {
-        findings.warn(
-            &field.path,
-            Reason::Deprecated,
-            "an older form: write a list of matches",
-        );
+        findings.warn(&field.path, Reason::Deprecated, "an older form: write a list of matches");
         return read(field, findings);
     }
-    field
-        .list(findings)
-        .iter()
-        .flat_map(|entry| read(entry, findings))
-        .collect()
+    field.list(findings).iter().flat_map(|entry| read(entry, findings)).collect()
 }
 
 /// Reads an entry, which gives one match for each of its methods.
@@ -38,13 +30,7 @@ fn read(entry: &Node<'_>, findings: &mut Findings) -> Vec<Match> {
     if methods.is_empty() {
         return vec![one];
     }
-    methods
-        .into_iter()
-        .map(|method| Match {
-            method: Some(method),
-            ..one.clone()
-        })
-        .collect()
+    methods.into_iter().map(|method| Match { method: Some(method), ..one.clone() }).collect()
 }
 
 fn read_methods(entry: &Node<'_>, object: &Object<'_>, findings: &mut Findings) -> Vec<Method> {
@@ -55,30 +41,17 @@ fn read_methods(entry: &Node<'_>, object: &Object<'_>, findings: &mut Findings) 
         let message = "an older form: write one match with a `method` for each";
         findings.warn(&methods.path, Reason::Deprecated, message);
     }
-    let names = if methods.is_present() {
-        methods.list(findings)
-    } else {
-        vec![method]
-    };
+    let names = if methods.is_present() { methods.list(findings) } else { vec![method] };
     let known = Method::ALL.map(Method::name);
-    let words = names
-        .iter()
-        .filter(|name| name.is_present())
-        .filter_map(|name| name.schema_word(&known, findings));
-    words
-        .filter_map(|word| Method::ALL.into_iter().find(|method| method.name() == word))
-        .collect()
+    let words = names.iter().filter(|name| name.is_present()).filter_map(|name| name.schema_word(&known, findings));
+    words.filter_map(|word| Method::ALL.into_iter().find(|method| method.name() == word)).collect()
 }
 
 fn read_path(field: &Node<'_>, findings: &mut Findings) -> Option<PathMatch> {
     let object = field.object(findings);
     let (kind, value) = (object.get("type"), object.get("value"));
-    let short = [
-        ("prefix", "PathPrefix"),
-        ("exact", "Exact"),
-        ("regex", "RegularExpression"),
-    ]
-    .map(|(key, kind)| (object.get(key), kind));
+    let short = [("prefix", "PathPrefix"), ("exact", "Exact"), ("regex", "RegularExpression")]
+        .map(|(key, kind)| (object.get(key), kind));
     object.warn_of_unknown(findings);
     let short: Vec<_> = short.iter().filter(|(node, _)| node.is_present()).collect();
     let (kind, value) = match short.as_slice() {
@@ -89,11 +62,7 @@ fn read_path(field: &Node<'_>, findings: &mut Findings) -> Option<PathMatch> {
             (*name, node)
         }
         _ => {
-            findings.refuse(
-                &field.path,
-                Reason::Xor,
-                "exactly one of: type with value, prefix, exact, regex",
-            );
+            findings.refuse(&field.path, Reason::Xor, "exactly one of: type with value, prefix, exact, regex");
             return None;
         }
     };
@@ -139,11 +108,7 @@ fn read_query(list: &Node<'_>, findings: &mut Findings) -> Vec<QueryMatch> {
             findings.refuse_by_schema(&name_field.path, Reason::Empty, "may not be empty");
         }
         if names.repeats(&name) {
-            findings.refuse(
-                &name_field.path,
-                Reason::Duplicate,
-                format!("duplicate of the earlier `{name}`"),
-            );
+            findings.refuse(&name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
         }
         let text = value.text(findings).unwrap_or_default();
         let test = match kind {
@@ -154,10 +119,7 @@ fn read_query(list: &Node<'_>, findings: &mut Findings) -> Vec<QueryMatch> {
             }
             None => continue,
         };
-        read.push(QueryMatch {
-            name: name.into_owned(),
-            test,
-        });
+        read.push(QueryMatch { name: name.into_owned(), test });
     }
     read
 }
@@ -185,16 +147,9 @@ fn read_headers(list: &Node<'_>, findings: &mut Findings) -> Vec<HeaderMatch> {
         };
         // A second matcher of a header would not be rendered; an entry that is refused anyway need not hear of it.
         if findings.errors.len() == before && names.repeats(&name) {
-            findings.refuse(
-                &name_field.path,
-                Reason::Duplicate,
-                format!("duplicate of the earlier `{name}`"),
-            );
+            findings.refuse(&name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
         }
-        read.push(HeaderMatch {
-            name: name.into_owned(),
-            test,
-        });
+        read.push(HeaderMatch { name: name.into_owned(), test });
     }
     read
 }
@@ -202,11 +157,7 @@ fn read_headers(list: &Node<'_>, findings: &mut Findings) -> Vec<HeaderMatch> {
 fn read_header_test(kind: &str, value: &Node<'_>, findings: &mut Findings) -> HeaderTest {
     let text = value.text(findings).unwrap_or_default();
     if matches!(kind, "Present" | "Absent") && !text.is_empty() {
-        findings.refuse(
-            &value.path,
-            Reason::Forbidden,
-            format!("not permitted with type {kind}"),
-        );
+        findings.refuse(&value.path, Reason::Forbidden, format!("not permitted with type {kind}"));
     }
     match kind {
         "Present" => HeaderTest::Present,
@@ -268,20 +219,11 @@ mod tests {
 
     #[test]
     fn paths() {
-        check(
-            "[{path: {type: Exact, value: a}}, {path: {type: Exact, value: /a/}}]",
-            &["[0].path.value FORMAT"],
-        );
+        check("[{path: {type: Exact, value: a}}, {path: {type: Exact, value: /a/}}]", &["[0].path.value FORMAT"]);
         check("[{path: {type: PathPrefix, value: /a/}}]", &["[0].path.value FORMAT"]);
-        check(
-            "[{path: {type: PathPrefix, value: a/}}]",
-            &["[0].path.value FORMAT", "[0].path.value FORMAT"],
-        );
+        check("[{path: {type: PathPrefix, value: a/}}]", &["[0].path.value FORMAT", "[0].path.value FORMAT"]);
         check("[{path: {type: PathPrefix, value: /}}]", &[]);
-        check(
-            "[{path: {type: RegularExpression, value: '('}}]",
-            &["[0].path.value FORMAT"],
-        );
+        check("[{path: {type: RegularExpression, value: '('}}]", &["[0].path.value FORMAT"]);
         check("[{path: {type: RegularExpression, value: 'a.*'}}]", &[]);
     }
 
@@ -289,14 +231,8 @@ mod tests {
     fn older_paths() {
         check("[{path: {type: Prefix, value: /a/}}]", &["[0].path.value FORMAT"]);
         check("{path: {prefix: /a/}}", &[".path.prefix FORMAT"]);
-        check(
-            "[{path: {exact: a}}, {path: {regex: '('}}]",
-            &["[0].path.exact FORMAT", "[1].path.regex FORMAT"],
-        );
-        check(
-            "[{path: {exact: /a, prefix: /a}}, {path: {exact: /a, type: Exact}}]",
-            &["[0].path XOR", "[1].path XOR"],
-        );
+        check("[{path: {exact: a}}, {path: {regex: '('}}]", &["[0].path.exact FORMAT", "[1].path.regex FORMAT"]);
+        check("[{path: {exact: /a, prefix: /a}}, {path: {exact: /a, type: Exact}}]", &["[0].path XOR", "[1].path XOR"]);
         check("[{method: GET, methods: [GET]}]", &["[0] XOR"]);
     }
 
@@ -314,14 +250,8 @@ mod tests {
             "[{headers: [{type: Present, name: a, value: x}, {type: Absent, name: b}]}]",
             &["[0].headers[0].value FORBID"],
         );
-        check(
-            "[{headers: [{name: a, value: x}, {type: Prefix, name: a, value: y}]}]",
-            &["[0].headers[1].name DUP"],
-        );
-        check(
-            "[{headers: [{type: RegularExpression, name: a, value: '*'}]}]",
-            &["[0].headers[0].value FORMAT"],
-        );
+        check("[{headers: [{name: a, value: x}, {type: Prefix, name: a, value: y}]}]", &["[0].headers[1].name DUP"]);
+        check("[{headers: [{type: RegularExpression, name: a, value: '*'}]}]", &["[0].headers[0].value FORMAT"]);
     }
 
     #[test]
@@ -331,11 +261,8 @@ mod tests {
         );
         let findings = findings("MeshHTTPRoute", &spec);
         assert_eq!(findings.errors, []);
-        let schema: Vec<_> = findings
-            .schema
-            .iter()
-            .map(|problem| format!("{} {}", problem.field, problem.reason.as_str()))
-            .collect();
+        let schema: Vec<_> =
+            findings.schema.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str())).collect();
         let below = "spec.to[0].rules[0].matches[0]";
         assert_eq!(
             schema,

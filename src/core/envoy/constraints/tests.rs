@@ -6,11 +6,7 @@ use crate::core::envoy::{MessageType, Strictness, decode, decode_as};
 #[track_caller]
 fn check(name: &str, document: Value, expected: Option<&str>) {
     let result = decode_as(name, &document, Strictness::Whole).expect("a known message");
-    assert_eq!(
-        result.err().map(|error| error.to_string()).as_deref(),
-        expected,
-        "{name} {document}"
-    );
+    assert_eq!(result.err().map(|error| error.to_string()).as_deref(), expected, "{name} {document}");
     assert!(decode_as(name, &document, Strictness::Partial).is_some_and(|partial| partial.is_ok()));
 }
 
@@ -40,14 +36,8 @@ fn durations_have_bounds() {
 
 #[test]
 fn enums_are_defined() {
-    check_cluster(
-        json!({"name": "x", "lbPolicy": 99}),
-        Some("lbPolicy: 99 is no value of this enum"),
-    );
-    check_cluster(
-        json!({"name": "x", "type": 99}),
-        Some("type: 99 is no value of this enum"),
-    );
+    check_cluster(json!({"name": "x", "lbPolicy": 99}), Some("lbPolicy: 99 is no value of this enum"));
+    check_cluster(json!({"name": "x", "type": 99}), Some("type: 99 is no value of this enum"));
     check_cluster(json!({"name": "x", "protocolSelection": 99}), None);
 }
 
@@ -105,10 +95,7 @@ fn required_messages_are_present() {
     let check_health =
         |document: Value, expected: Option<&str>| check("envoy.config.core.v3.HealthCheck", document, expected);
     check_health(json!({}), Some("timeout: is required"));
-    check_health(
-        json!({"timeout": "0s"}),
-        Some(r#"timeout: is "0s" and must be greater than 0s"#),
-    );
+    check_health(json!({"timeout": "0s"}), Some(r#"timeout: is "0s" and must be greater than 0s"#));
     let health = json!({
         "timeout": "1s", "interval": "1s", "unhealthyThreshold": 1, "healthyThreshold": 1,
         "tcpHealthCheck": {},
@@ -119,11 +106,7 @@ fn required_messages_are_present() {
 #[test]
 fn wrappers_are_held_to_the_rules_of_their_value() {
     let chance = "envoy.config.core.v3.CidrRange";
-    check(
-        chance,
-        json!({"addressPrefix": "::", "prefixLen": 129}),
-        Some("prefixLen: is 129 and must be at most 128"),
-    );
+    check(chance, json!({"addressPrefix": "::", "prefixLen": 129}), Some("prefixLen: is 129 and must be at most 128"));
     check(chance, json!({"addressPrefix": "::", "prefixLen": 128}), None);
     check(chance, json!({"addressPrefix": "::"}), None);
 }
@@ -194,9 +177,7 @@ fn patterns_prefixes_and_choices() {
 #[test]
 fn ignored_when_empty() {
     let name = "envoy.config.core.v3.HeaderValueOption";
-    let field = Schema::get()
-        .messages()
-        .flat_map(|message| message.fields.iter().map(move |field| (message, field)));
+    let field = Schema::get().messages().flat_map(|message| message.fields.iter().map(move |field| (message, field)));
     let prefixed = field
         .filter(|(_, field)| ignores_empty(&field.rules))
         .find(|(_, field)| field.rules.iter().any(|rule| matches!(rule, Rule::Prefix(_))));

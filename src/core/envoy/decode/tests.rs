@@ -29,9 +29,7 @@ fn check_cluster(document: Value, expected: Value) {
 
 #[track_caller]
 fn check_refused(message: MessageType, document: Value, expected: &str) {
-    let error = decode(message, &document, Strictness::Partial)
-        .expect_err("malformed")
-        .to_string();
+    let error = decode(message, &document, Strictness::Partial).expect_err("malformed").to_string();
     assert_eq!(error, expected);
 }
 
@@ -50,14 +48,7 @@ fn typed(url: &str) -> Value {
 #[test]
 fn every_message_type_is_in_the_schema() {
     use MessageType::*;
-    for message in [
-        Cluster,
-        Listener,
-        RouteConfiguration,
-        VirtualHost,
-        NetworkFilter,
-        HttpFilter,
-    ] {
+    for message in [Cluster, Listener, RouteConfiguration, VirtualHost, NetworkFilter, HttpFilter] {
         check(message, json!({"name": "x"}), json!({"name": "x"}));
     }
 }
@@ -72,10 +63,7 @@ fn both_spellings_become_camel_case() {
 fn of_two_spellings_camel_case_wins() {
     let noted = ["connect_timeout: ignored, because connectTimeout is set too"];
     let both = json!({"connect_timeout": "1s", "connectTimeout": "2s"});
-    assert_eq!(
-        check_notes(MessageType::Cluster, both, &noted),
-        json!({"connectTimeout": "2s"})
-    );
+    assert_eq!(check_notes(MessageType::Cluster, both, &noted), json!({"connectTimeout": "2s"}));
     let null = json!({"connect_timeout": "1s", "connectTimeout": null});
     assert_eq!(check_notes(MessageType::Cluster, null, &noted), json!({}));
 }
@@ -83,14 +71,8 @@ fn of_two_spellings_camel_case_wins() {
 #[test]
 fn unknown_keys_are_ignored_and_noted() {
     let document = json!({"name": "x", "conectTimeout": "5s", "zzz": {"a": [1]}});
-    let noted = [
-        "conectTimeout: unknown key, ignored; did you mean connectTimeout?",
-        "zzz: unknown key, ignored",
-    ];
-    assert_eq!(
-        check_notes(MessageType::Cluster, document, &noted),
-        json!({"name": "x"})
-    );
+    let noted = ["conectTimeout: unknown key, ignored; did you mean connectTimeout?", "zzz: unknown key, ignored"];
+    assert_eq!(check_notes(MessageType::Cluster, document, &noted), json!({"name": "x"}));
 
     let deep = json!({"loadAssignment": {"endpoints": [{"lbEndpoints": [{"endpoints": {}}]}]}});
     let noted = ["loadAssignment.endpoints[0].lbEndpoints[0].endpoints: unknown key, ignored; did you mean endpoint?"];
@@ -122,17 +104,11 @@ fn enums_by_name_or_number() {
 
 #[test]
 fn zero_is_absence_unless_the_field_has_presence() {
-    check_cluster(
-        json!({"lbPolicy": "ROUND_ROBIN", "name": "", "respectDnsTtl": false, "filters": []}),
-        json!({}),
-    );
+    check_cluster(json!({"lbPolicy": "ROUND_ROBIN", "name": "", "respectDnsTtl": false, "filters": []}), json!({}));
     check_cluster(json!({"metadata": {"filterMetadata": {}}}), json!({"metadata": {}}));
     check_cluster(json!({"type": "STATIC"}), json!({"type": "STATIC"}));
     check_cluster(json!({"connectTimeout": "0"}), json!({"connectTimeout": "0s"}));
-    check_cluster(
-        json!({"perConnectionBufferLimitBytes": 0}),
-        json!({"perConnectionBufferLimitBytes": 0}),
-    );
+    check_cluster(json!({"perConnectionBufferLimitBytes": 0}), json!({"perConnectionBufferLimitBytes": 0}));
     let address = |port: Value| json!({"address": {"socketAddress": {"address": "::", "portValue": port}}});
     check(MessageType::Listener, address(json!(0)), address(json!(0)));
 }
@@ -148,22 +124,11 @@ fn zeros_stay_in_lists() {
 
 #[test]
 fn durations() {
-    for (written, canonical) in [
-        ("5s", "5s"),
-        ("100ms", "0.100s"),
-        ("1m30s", "90s"),
-        ("1.5s", "1.500s"),
-        ("0", "0s"),
-    ] {
+    for (written, canonical) in [("5s", "5s"), ("100ms", "0.100s"), ("1m30s", "90s"), ("1.5s", "1.500s"), ("0", "0s")] {
         check_cluster(json!({"connectTimeout": written}), json!({"connectTimeout": canonical}));
     }
     for bad in [json!("abc"), json!(5), json!({"seconds": 5}), json!("5"), json!(true)] {
-        let error = decode(
-            MessageType::Cluster,
-            &json!({"connectTimeout": bad}),
-            Strictness::Partial,
-        )
-        .unwrap_err();
+        let error = decode(MessageType::Cluster, &json!({"connectTimeout": bad}), Strictness::Partial).unwrap_err();
         assert_eq!(error.path().to_string(), "connectTimeout", "{bad}");
     }
     check_refused(
@@ -175,10 +140,7 @@ fn durations() {
 
 #[test]
 fn null_is_absence() {
-    check_cluster(
-        json!({"name": null, "type": null, "filters": null, "metadata": null}),
-        json!({}),
-    );
+    check_cluster(json!({"name": null, "type": null, "filters": null, "metadata": null}), json!({}));
     check_cluster(Value::Null, json!({}));
     check_cluster(
         json!({"lbSubsetConfig": {"subsetSelectors": [null]}}),
@@ -190,17 +152,11 @@ fn null_is_absence() {
 fn in_a_oneof_the_member_declared_last_wins() {
     let document = json!({"type": "EDS", "clusterType": {"name": "x"}});
     let noted = ["type: ignored, because clusterType is set too"];
-    assert_eq!(
-        check_notes(MessageType::Cluster, document, &noted),
-        json!({"clusterType": {"name": "x"}})
-    );
+    assert_eq!(check_notes(MessageType::Cluster, document, &noted), json!({"clusterType": {"name": "x"}}));
 
     // roundRobin is declared after maglev, which is declared after ringHash.
     let three = json!({"maglevLbConfig": {}, "ringHashLbConfig": {}, "roundRobinLbConfig": {}});
-    assert_eq!(
-        partial(MessageType::Cluster, three).value,
-        json!({"roundRobinLbConfig": {}})
-    );
+    assert_eq!(partial(MessageType::Cluster, three).value, json!({"roundRobinLbConfig": {}}));
     check_cluster(json!({"type": "EDS", "clusterType": null}), json!({"type": "EDS"}));
 }
 
@@ -216,10 +172,7 @@ fn a_member_that_loses_must_still_be_well_formed() {
 #[test]
 fn wrappers_are_their_value() {
     let document = json!({"perConnectionBufferLimitBytes": "1024", "waitForWarmOnInit": true});
-    check_cluster(
-        document,
-        json!({"perConnectionBufferLimitBytes": 1024, "waitForWarmOnInit": true}),
-    );
+    check_cluster(document, json!({"perConnectionBufferLimitBytes": 1024, "waitForWarmOnInit": true}));
     check_refused(
         MessageType::Cluster,
         json!({"waitForWarmOnInit": {"value": true}}),
@@ -244,32 +197,16 @@ fn structs_hold_anything_with_numbers_as_doubles() {
 
 #[test]
 fn lists_and_objects_are_not_exchangeable() {
-    check_refused(
-        MessageType::Cluster,
-        json!({"filters": {}}),
-        "filters: an object where a list is wanted",
-    );
+    check_refused(MessageType::Cluster, json!({"filters": {}}), "filters: an object where a list is wanted");
     check_refused(MessageType::Cluster, json!({"name": ["x"]}), "name: a list is not text");
     check_refused(
         MessageType::Cluster,
         json!({"metadata": {"filterMetadata": []}}),
         "metadata.filterMetadata: a list where a map is wanted",
     );
-    check_refused(
-        MessageType::Cluster,
-        json!("x"),
-        r#""x" where an object is wanted (Cluster)"#,
-    );
-    check_refused(
-        MessageType::Listener,
-        json!([]),
-        "a list where an object is wanted (Listener)",
-    );
-    check_refused(
-        MessageType::Listener,
-        json!({"address": 1}),
-        "address: 1 where an object is wanted (Address)",
-    );
+    check_refused(MessageType::Cluster, json!("x"), r#""x" where an object is wanted (Cluster)"#);
+    check_refused(MessageType::Listener, json!([]), "a list where an object is wanted (Listener)");
+    check_refused(MessageType::Listener, json!({"address": 1}), "address: 1 where an object is wanted (Address)");
 }
 
 #[test]
@@ -314,11 +251,7 @@ fn an_any_holds_the_fields_of_its_message() {
         filter(json!({"@type": ""})),
         r#"typedConfig.@type: "" is not a type URL"#,
     );
-    check_refused(
-        MessageType::NetworkFilter,
-        filter(json!({"@type": 1})),
-        "typedConfig.@type: 1 is not a type URL",
-    );
+    check_refused(MessageType::NetworkFilter, filter(json!({"@type": 1})), "typedConfig.@type: 1 is not a type URL");
     check_refused(
         MessageType::NetworkFilter,
         filter(json!([])),
@@ -347,11 +280,7 @@ fn an_unknown_type_is_kept_unread() {
 #[test]
 fn well_known_messages_in_an_any_stand_under_value() {
     let duration = |value: &str| json!({"@type": "t/google.protobuf.Duration", "value": value});
-    check(
-        MessageType::NetworkFilter,
-        json!({"typedConfig": duration("1m")}),
-        json!({"typedConfig": duration("60s")}),
-    );
+    check(MessageType::NetworkFilter, json!({"typedConfig": duration("1m")}), json!({"typedConfig": duration("60s")}));
     check(
         MessageType::NetworkFilter,
         json!({"typedConfig": {"@type": "t/google.protobuf.Empty"}}),
@@ -429,25 +358,11 @@ fn the_types_of_old_versions_are_kept_unread() {
 fn maps_with_numbers_for_keys() {
     let message = Schema::get()
         .messages()
-        .find(|message| {
-            message
-                .fields
-                .iter()
-                .any(|field| field.label == Label::Map(Scalar::Uint32))
-        })
+        .find(|message| message.fields.iter().any(|field| field.label == Label::Map(Scalar::Uint32)))
         .expect("a message with such a map");
-    let field = message
-        .fields
-        .iter()
-        .find(|field| matches!(field.label, Label::Map(_)))
-        .expect("the map");
-    let error = decode_as(message.name, &json!({field.json: {"-1": {}}}), Strictness::Partial)
-        .unwrap()
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!(r#"{}["-1"]: -1 is outside 0 to 4294967295"#, field.json)
-    );
+    let field = message.fields.iter().find(|field| matches!(field.label, Label::Map(_))).expect("the map");
+    let error = decode_as(message.name, &json!({field.json: {"-1": {}}}), Strictness::Partial).unwrap().unwrap_err();
+    assert_eq!(error.to_string(), format!(r#"{}["-1"]: -1 is outside 0 to 4294967295"#, field.json));
 }
 
 #[test]
@@ -463,19 +378,13 @@ fn depth_is_bounded() {
     let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"a": inner}));
     let document = |levels| json!({"filterMetadata": {"x": nested(levels)}});
     assert!(decode_as(METADATA, &document(100), Strictness::Whole).unwrap().is_ok());
-    let error = decode_as(METADATA, &document(200), Strictness::Whole)
-        .unwrap()
-        .unwrap_err();
+    let error = decode_as(METADATA, &document(200), Strictness::Whole).unwrap().unwrap_err();
     assert!(error.to_string().ends_with("nested deeper than 128 levels"), "{error}");
 
     let opaque = json!({"typedConfig": {"@type": "t/no.Such", "x": nested(200)}});
     assert!(decode(MessageType::HttpFilter, &opaque, Strictness::Partial).is_err());
     let and_rules = (0..200).fold(json!({"any": true}), |inner, _| json!({"notRule": inner}));
-    assert!(
-        decode_as("envoy.config.rbac.v3.Permission", &and_rules, Strictness::Whole)
-            .unwrap()
-            .is_err()
-    );
+    assert!(decode_as("envoy.config.rbac.v3.Permission", &and_rules, Strictness::Whole).unwrap().is_err());
 }
 
 /// Keys and values that lead deep into real messages, beside arbitrary ones.

@@ -109,10 +109,7 @@ enum Refusal {
 type Operation = fn(Operand, Operand) -> Result<Operand, Refusal>;
 
 fn fold<'a>(arguments: &Arguments<'_, 'a>, operation: Operation) -> Outcome<'a> {
-    let (left, right) = (
-        arguments.operand(arguments.get(0))?,
-        arguments.operand(arguments.get(1))?,
-    );
+    let (left, right) = (arguments.operand(arguments.get(0))?, arguments.operand(arguments.get(1))?);
     arguments.settle(operation(left, right))
 }
 

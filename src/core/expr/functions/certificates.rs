@@ -24,11 +24,7 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
     gives: "object",
     note: "Reads the first certificate or certificate request of a PEM text; RSA keys only.",
     examples: &[(
-        concat!(
-            "x509_decode('",
-            include_str!("certificates/request.csr"),
-            "').Subject.CommonName"
-        ),
+        concat!("x509_decode('", include_str!("certificates/request.csr"), "').Subject.CommonName"),
         r#""*.example.test""#,
     )],
     call: x509_decode,
@@ -54,9 +50,7 @@ fn decode(text: &str) -> Result<Value, String> {
                 .map_err(|error| format!("failed to parse certificate request: {error}"))?;
             of_request(&request)
         }
-        other => Err(format!(
-            "a PEM block of type {other} is neither a certificate nor a certificate request"
-        )),
+        other => Err(format!("a PEM block of type {other} is neither a certificate nor a certificate request")),
     }
 }
 
@@ -102,11 +96,7 @@ fn of_request(request: &X509CertificationRequest<'_>) -> Result<Value, String> {
         if let ParsedCriAttribute::ExtensionRequest(request) = attribute.parsed_attribute() {
             requested = &request.extensions;
             let values = requested.iter().map(|extension| {
-                let value = if extension.critical {
-                    json!(true)
-                } else {
-                    bytes(extension.value)
-                };
+                let value = if extension.critical { json!(true) } else { bytes(extension.value) };
                 json!({"Type": oid(&extension.oid), "Value": value})
             });
             attributes.push(json!({"Type": oid(&attribute.oid), "Value": [values.collect::<Vec<_>>()]}));
@@ -120,24 +110,13 @@ fn of_request(request: &X509CertificationRequest<'_>) -> Result<Value, String> {
         ("Signature", bytes(&request.signature_value.data)),
         ("Subject", name(&info.subject)),
         ("Attributes", list(attributes)),
-        (
-            "Extensions",
-            if requested.is_empty() {
-                Value::Null
-            } else {
-                extensions(requested)
-            },
-        ),
+        ("Extensions", if requested.is_empty() { Value::Null } else { extensions(requested) }),
         ("ExtraExtensions", Value::Null),
     ]);
     let names = ["DNSNames", "EmailAddresses", "IPAddresses", "URIs"];
     fields.extend(names.map(|key| (key, Value::Null)));
     for extension in requested {
-        fields.extend(
-            extension_fields(extension)
-                .into_iter()
-                .filter(|(key, _)| names.contains(key)),
-        );
+        fields.extend(extension_fields(extension).into_iter().filter(|(key, _)| names.contains(key)));
     }
     Ok(object(fields))
 }
@@ -169,13 +148,7 @@ const ABSENT: &[&str] = &[
 ];
 
 /// Fields that are 0 unless an extension fills them.
-const ZERO: &[&str] = &[
-    "KeyUsage",
-    "MaxPathLen",
-    "InhibitAnyPolicy",
-    "InhibitPolicyMapping",
-    "RequireExplicitPolicy",
-];
+const ZERO: &[&str] = &["KeyUsage", "MaxPathLen", "InhibitAnyPolicy", "InhibitPolicyMapping", "RequireExplicitPolicy"];
 
 /// Fields that are false unless an extension fills them.
 const FALSE: &[&str] = &[
@@ -194,17 +167,12 @@ fn key_fields(key: &SubjectPublicKeyInfo<'_>, signature: &AlgorithmIdentifier<'_
     let Ok(PublicKey::RSA(rsa)) = key.parsed() else {
         return Err("certificate should use rsa algorithm".to_owned());
     };
-    let exponent = rsa
-        .try_exponent()
-        .map_err(|error| format!("the key's exponent is malformed: {error}"))?;
+    let exponent = rsa.try_exponent().map_err(|error| format!("the key's exponent is malformed: {error}"))?;
     Ok(vec![
         ("RawSubjectPublicKeyInfo", bytes(key.raw)),
         ("SignatureAlgorithm", json!(signature_algorithm(signature))),
         ("PublicKeyAlgorithm", json!(1)),
-        (
-            "PublicKey",
-            json!({"N": BigUint::from_bytes_be(rsa.modulus).to_string(), "E": exponent}),
-        ),
+        ("PublicKey", json!({"N": BigUint::from_bytes_be(rsa.modulus).to_string(), "E": exponent})),
     ])
 }
 
@@ -244,23 +212,12 @@ fn extension_fields(extension: &X509Extension<'_>) -> Fields {
         ParsedExtension::BasicConstraints(constraints) => vec![
             ("BasicConstraintsValid", json!(true)),
             ("IsCA", json!(constraints.ca)),
-            (
-                "MaxPathLen",
-                constraints
-                    .path_len_constraint
-                    .map_or(json!(-1), |length| json!(length)),
-            ),
+            ("MaxPathLen", constraints.path_len_constraint.map_or(json!(-1), |length| json!(length))),
             ("MaxPathLenZero", json!(constraints.path_len_constraint == Some(0))),
         ],
         ParsedExtension::SubjectKeyIdentifier(key) => vec![("SubjectKeyId", bytes(key.0))],
         ParsedExtension::AuthorityKeyIdentifier(authority) => {
-            vec![(
-                "AuthorityKeyId",
-                authority
-                    .key_identifier
-                    .as_ref()
-                    .map_or(Value::Null, |key| bytes(key.0)),
-            )]
+            vec![("AuthorityKeyId", authority.key_identifier.as_ref().map_or(Value::Null, |key| bytes(key.0)))]
         }
         ParsedExtension::SubjectAlternativeName(names) => alternative_names(&names.general_names),
         ParsedExtension::NameConstraints(constraints) => {
@@ -270,13 +227,10 @@ fn extension_fields(extension: &X509Extension<'_>) -> Fields {
             fields
         }
         ParsedExtension::CRLDistributionPoints(points) => {
-            let names = points
-                .points
-                .iter()
-                .filter_map(|point| match &point.distribution_point {
-                    Some(DistributionPointName::FullName(names)) => Some(names),
-                    _ => None,
-                });
+            let names = points.points.iter().filter_map(|point| match &point.distribution_point {
+                Some(DistributionPointName::FullName(names)) => Some(names),
+                _ => None,
+            });
             vec![("CRLDistributionPoints", list(names.flatten().filter_map(uri).collect()))]
         }
         ParsedExtension::AuthorityInfoAccess(access) => {
@@ -284,25 +238,11 @@ fn extension_fields(extension: &X509Extension<'_>) -> Fields {
                 let chosen = access.iter().filter(|one| one.access_method.to_id_string() == method);
                 list(chosen.filter_map(|one| uri(&one.access_location)).collect())
             };
-            vec![
-                ("OCSPServer", of("1.3.6.1.5.5.7.48.1")),
-                ("IssuingCertificateURL", of("1.3.6.1.5.5.7.48.2")),
-            ]
+            vec![("OCSPServer", of("1.3.6.1.5.5.7.48.1")), ("IssuingCertificateURL", of("1.3.6.1.5.5.7.48.2"))]
         }
         ParsedExtension::CertificatePolicies(policies) => vec![
-            (
-                "PolicyIdentifiers",
-                list(policies.iter().map(|policy| oid(&policy.policy_id)).collect()),
-            ),
-            (
-                "Policies",
-                list(
-                    policies
-                        .iter()
-                        .map(|policy| json!(policy.policy_id.to_id_string()))
-                        .collect(),
-                ),
-            ),
+            ("PolicyIdentifiers", list(policies.iter().map(|policy| oid(&policy.policy_id)).collect())),
+            ("Policies", list(policies.iter().map(|policy| json!(policy.policy_id.to_id_string())).collect())),
         ],
         ParsedExtension::PolicyMappings(mappings) => {
             let mappings = mappings.mappings.iter().map(|mapping| {
@@ -352,10 +292,7 @@ fn extended_key_usage(value: &[u8]) -> Fields {
         ("1.3.6.1.4.1.311.61.1.1", 13),
     ];
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
-    for usage in Vec::<Oid<'_>>::from_der(value)
-        .map(|(_, usages)| usages)
-        .unwrap_or_default()
-    {
+    for usage in Vec::<Oid<'_>>::from_der(value).map(|(_, usages)| usages).unwrap_or_default() {
         match KNOWN.iter().find(|(id, _)| *id == usage.to_id_string()) {
             Some((_, number)) => known.push(json!(number)),
             None => unknown.push(oid(&usage)),
@@ -383,18 +320,9 @@ fn alternative_names(names: &[GeneralName<'_>]) -> Fields {
     ]
 }
 
-const PERMITTED: [&str; 4] = [
-    "PermittedDNSDomains",
-    "PermittedIPRanges",
-    "PermittedEmailAddresses",
-    "PermittedURIDomains",
-];
-const EXCLUDED: [&str; 4] = [
-    "ExcludedDNSDomains",
-    "ExcludedIPRanges",
-    "ExcludedEmailAddresses",
-    "ExcludedURIDomains",
-];
+const PERMITTED: [&str; 4] =
+    ["PermittedDNSDomains", "PermittedIPRanges", "PermittedEmailAddresses", "PermittedURIDomains"];
+const EXCLUDED: [&str; 4] = ["ExcludedDNSDomains", "ExcludedIPRanges", "ExcludedEmailAddresses", "ExcludedURIDomains"];
 
 fn subtrees(trees: Option<&[GeneralSubtree<'_>]>, keys: [&'static str; 4]) -> Fields {
     let (mut dns, mut ranges, mut emails, mut uris) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -431,35 +359,14 @@ fn name(name: &X509Name<'_>) -> Value {
         };
         names.push((attribute.attr_type().to_id_string(), oid(attribute.attr_type()), value));
     }
-    let all = |wanted: &str| {
-        list(
-            names
-                .iter()
-                .filter(|(id, ..)| id == wanted)
-                .map(|(.., value)| json!(value))
-                .collect(),
-        )
-    };
-    let last = |wanted: &str| {
-        names
-            .iter()
-            .rev()
-            .find(|(id, ..)| id == wanted)
-            .map_or("", |(.., value)| value)
-    };
+    let all =
+        |wanted: &str| list(names.iter().filter(|(id, ..)| id == wanted).map(|(.., value)| json!(value)).collect());
+    let last = |wanted: &str| names.iter().rev().find(|(id, ..)| id == wanted).map_or("", |(.., value)| value);
     let mut fields: Fields = LISTS.iter().map(|(id, key)| (*key, all(id))).collect();
     fields.extend([
         ("SerialNumber", json!(last("2.5.4.5"))),
         ("CommonName", json!(last("2.5.4.3"))),
-        (
-            "Names",
-            list(
-                names
-                    .iter()
-                    .map(|(_, id, value)| json!({"Type": id, "Value": value}))
-                    .collect(),
-            ),
-        ),
+        ("Names", list(names.iter().map(|(_, id, value)| json!({"Type": id, "Value": value})).collect())),
         ("ExtraNames", Value::Null),
     ]);
     object(fields)
@@ -476,20 +383,11 @@ fn extensions(extensions: &[X509Extension<'_>]) -> Value {
 
 /// A list, null if empty: Go's nil slice.
 fn list(values: Vec<Value>) -> Value {
-    if values.is_empty() {
-        Value::Null
-    } else {
-        Value::Array(values)
-    }
+    if values.is_empty() { Value::Null } else { Value::Array(values) }
 }
 
 fn object(fields: Fields) -> Value {
-    Value::Object(
-        fields
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect::<Map<_, _>>(),
-    )
+    Value::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
 }
 
 fn bytes(bytes: &[u8]) -> Value {
@@ -497,9 +395,7 @@ fn bytes(bytes: &[u8]) -> Value {
 }
 
 fn oid(oid: &Oid<'_>) -> Value {
-    oid.iter()
-        .map(|parts| parts.map(Value::from).collect())
-        .unwrap_or_default()
+    oid.iter().map(|parts| parts.map(Value::from).collect()).unwrap_or_default()
 }
 
 fn number(number: &BigUint) -> Value {
@@ -510,9 +406,7 @@ fn number(number: &BigUint) -> Value {
 }
 
 fn time(seconds: i64) -> Result<Value, String> {
-    Time::from_unix(seconds)
-        .map(|time| json!(time.to_string()))
-        .map_err(|error| error.to_string())
+    Time::from_unix(seconds).map(|time| json!(time.to_string())).map_err(|error| error.to_string())
 }
 
 fn ip(bytes: &[u8]) -> Option<Value> {
@@ -584,10 +478,7 @@ mod tests {
         check("/Subject/StreetAddress", json!(null));
         check("/Subject/SerialNumber", json!(""));
         check("/Subject/ExtraNames", json!(null));
-        check(
-            "/Subject/Names/5",
-            json!({"Type": [2, 5, 4, 3], "Value": "*.example.test"}),
-        );
+        check("/Subject/Names/5", json!({"Type": [2, 5, 4, 3], "Value": "*.example.test"}));
         check("/Issuer/CommonName", json!("*.example.test"));
         check("/KeyUsage", json!(1 + 4 + 32));
         check("/ExtKeyUsage", json!([1, 2]));
@@ -621,13 +512,7 @@ mod tests {
         check("/Extensions/0/Value", json!("MAYBAf8CAQA="));
         let whole: String = CERTIFICATE.lines().filter(|line| !line.starts_with('-')).collect();
         check("/Raw", json!(whole));
-        for key in [
-            "RawTBSCertificate",
-            "RawSubjectPublicKeyInfo",
-            "RawSubject",
-            "RawIssuer",
-            "Signature",
-        ] {
+        for key in ["RawTBSCertificate", "RawSubjectPublicKeyInfo", "RawSubject", "RawIssuer", "Signature"] {
             assert!(found[key].as_str().is_some_and(|text| !text.is_empty()), "{key}");
         }
         for key in ABSENT.iter().chain(ZERO).chain(FALSE) {

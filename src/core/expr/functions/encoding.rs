@@ -113,9 +113,7 @@ fn digest<'a, D: sha2::Digest>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 fn parse_json<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let text = arguments.text(0)?;
     arguments.runtime.produce(text.len())?;
-    serde_json::from_str(&text)
-        .map(Datum::owned)
-        .map_err(|error| arguments.fail(error))
+    serde_json::from_str(&text).map(Datum::owned).map_err(|error| arguments.fail(error))
 }
 
 fn parse_yaml<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
@@ -123,7 +121,5 @@ fn parse_yaml<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     // Reading YAML costs far more than copying it, and aliases may add to it.
     arguments.runtime.step(text.len())?;
     arguments.runtime.produce(text.len())?;
-    yaml::read_value(&text)
-        .map(Datum::owned)
-        .map_err(|error| arguments.fail(error))
+    yaml::read_value(&text).map(Datum::owned).map_err(|error| arguments.fail(error))
 }

@@ -12,11 +12,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string|array|object"],
         gives: "number",
         note: "Counts characters, elements or keys.",
-        examples: &[
-            ("length('größe')", "5"),
-            ("length(`[1, 2]`)", "2"),
-            ("length(`{\"a\": 1}`)", "1"),
-        ],
+        examples: &[("length('größe')", "5"), ("length(`[1, 2]`)", "2"), ("length(`{\"a\": 1}`)", "1")],
         call: length,
     },
     Function {
@@ -45,10 +41,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["array[string]|array[number]"],
         gives: "array",
         note: "The elements in order; texts are ordered byte by byte.",
-        examples: &[
-            ("sort(`[3, 1.5, 2]`)", "[1.5, 2, 3]"),
-            ("sort(['b', 'a', 'B'])", r#"["B", "a", "b"]"#),
-        ],
+        examples: &[("sort(`[3, 1.5, 2]`)", "[1.5, 2, 3]"), ("sort(['b', 'a', 'B'])", r#"["B", "a", "b"]"#)],
         call: sort,
     },
     Function {
@@ -72,11 +65,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["array[number]|array[string]"],
         gives: "any",
         note: "The largest element, null of an empty list.",
-        examples: &[
-            ("max(`[1, 3, 2]`)", "3"),
-            ("max(['a', 'b'])", r#""b""#),
-            ("max(`[]`)", "null"),
-        ],
+        examples: &[("max(`[1, 3, 2]`)", "3"), ("max(['a', 'b'])", r#""b""#), ("max(`[]`)", "null")],
         call: |arguments| extreme(arguments, Ordering::Greater),
     },
     Function {
@@ -119,9 +108,7 @@ fn length<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 fn contains<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let needle = arguments.get(1);
     if arguments.get(0).as_bytes().is_some() {
-        return Ok(Datum::Bool(
-            needle.as_bytes().is_some() && arguments.text(0)?.contains(&*arguments.text(1)?),
-        ));
+        return Ok(Datum::Bool(needle.as_bytes().is_some() && arguments.text(0)?.contains(&*arguments.text(1)?)));
     }
     for element in arguments.list(0)?.iter() {
         if element.equals(needle, arguments.runtime)? {
@@ -170,9 +157,7 @@ impl Key {
 
 /// Pays for ordering `count` elements.
 fn pay_for_order(arguments: &Arguments<'_, '_>, count: usize) -> Result<(), crate::core::expr::EvalError> {
-    arguments
-        .runtime
-        .step(count.saturating_mul(count.max(2).ilog2() as usize))
+    arguments.runtime.step(count.saturating_mul(count.max(2).ilog2() as usize))
 }
 
 fn sort<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
@@ -180,10 +165,7 @@ fn sort<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     pay_for_order(arguments, elements.len())?;
     let mut keyed = Vec::with_capacity(elements.len());
     for element in elements.iter() {
-        keyed.push((
-            Key::of(&element).ok_or_else(|| arguments.wrong_type(0, "array[string]|array[number]"))?,
-            element,
-        ));
+        keyed.push((Key::of(&element).ok_or_else(|| arguments.wrong_type(0, "array[string]|array[number]"))?, element));
     }
     Ok(ordered(keyed))
 }
@@ -216,10 +198,9 @@ fn ordered<'a>(mut keyed: Vec<(Key, Datum<'a>)>) -> Datum<'a> {
 fn key_of<'a>(arguments: &Arguments<'_, 'a>, found: Datum<'a>, first: Option<&Key>) -> Result<Key, Fault<'a>> {
     match Key::of(&found) {
         Some(key) if first.is_none_or(|first| first.same_type(&key)) => Ok(key),
-        _ => Err(arguments.fail(format!(
-            "the keys must be all numbers or all strings, but one is {}",
-            found.type_of()
-        ))),
+        _ => {
+            Err(arguments.fail(format!("the keys must be all numbers or all strings, but one is {}", found.type_of())))
+        }
     }
 }
 
@@ -233,10 +214,7 @@ fn map<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 }
 
 fn extreme<'a>(arguments: &Arguments<'_, 'a>, wanted: Ordering) -> Outcome<'a> {
-    let keyed = arguments
-        .list(0)?
-        .iter()
-        .filter_map(|element| Key::of(&element).map(|key| (key, element)));
+    let keyed = arguments.list(0)?.iter().filter_map(|element| Key::of(&element).map(|key| (key, element)));
     Ok(keyed
         .reduce(|best, next| if next.0.order(&best.0) == wanted { next } else { best })
         .map_or(Datum::Null, |best| best.1))

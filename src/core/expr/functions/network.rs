@@ -27,10 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
 fn is_external_url<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let url = arguments.text(0)?;
     let host = host(&url).map_err(|reason| {
-        arguments.fail(format!(
-            "`{}` is no URL with a host: {reason}",
-            crate::core::expr::shorten(&url)
-        ))
+        arguments.fail(format!("`{}` is no URL with a host: {reason}", crate::core::expr::shorten(&url)))
     })?;
     if host.eq_ignore_ascii_case("localhost") {
         return Ok(Datum::Bool(false));
@@ -60,9 +57,7 @@ fn host(url: &str) -> Result<&str, &'static str> {
         return Err("it has no scheme");
     };
     if !scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-        || !scheme
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+        || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
     {
         return Err("its scheme is malformed");
     }
@@ -72,11 +67,7 @@ fn host(url: &str) -> Result<&str, &'static str> {
         Some(bracketed) => bracketed.split_once(']').ok_or("a bracket is not closed")?,
         None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
-    let digits = if port.is_empty() {
-        Some("")
-    } else {
-        port.strip_prefix(':')
-    };
+    let digits = if port.is_empty() { Some("") } else { port.strip_prefix(':') };
     if !digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())) {
         return Err("its port is no number");
     }
@@ -106,16 +97,10 @@ mod tests {
         };
         let runtime = || Runtime::new(jiff::Timestamp::UNIX_EPOCH, 0);
         let name = "example.test";
-        assert_eq!(
-            external(runtime()),
-            Err(EvalError::Needs(Lookup::Host(name.to_owned())))
-        );
+        assert_eq!(external(runtime()), Err(EvalError::Needs(Lookup::Host(name.to_owned()))));
         let (public, private) = ("8.8.8.8".parse().unwrap(), "10.0.0.1".parse().unwrap());
         assert_eq!(external(runtime().with_host(name, Ok(vec![public]))), Ok(json!(true)));
-        assert_eq!(
-            external(runtime().with_host(name, Ok(vec![public, private]))),
-            Ok(json!(false))
-        );
+        assert_eq!(external(runtime().with_host(name, Ok(vec![public, private]))), Ok(json!(false)));
         assert!(external(runtime().with_host(name, Err("no such host".to_owned()))).is_err());
     }
 

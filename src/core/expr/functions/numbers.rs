@@ -61,11 +61,7 @@ fn of<'a>(arguments: &Arguments<'_, 'a>, whole: fn(i128) -> i128, float: fn(f64)
 
 fn avg<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let elements = arguments.list(0)?;
-    let sum: f64 = elements
-        .iter()
-        .filter_map(|element| element.as_number())
-        .map(Number::to_f64)
-        .sum();
+    let sum: f64 = elements.iter().filter_map(|element| element.as_number()).map(Number::to_f64).sum();
     Ok(Datum::float(sum / elements.len() as f64))
 }
 
@@ -82,9 +78,5 @@ fn round<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     // Beyond 10^308 the factor is infinite, and every float is its own rounding long before that.
     let factor = 10_f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
     let scaled = number.to_f64() * factor;
-    Ok(if scaled.is_finite() {
-        Datum::float(scaled.round() / factor)
-    } else {
-        Datum::Number(number)
-    })
+    Ok(if scaled.is_finite() { Datum::float(scaled.round() / factor) } else { Datum::Number(number) })
 }

@@ -36,14 +36,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "array[object]",
         note: "An object per entry, with the key (or index) and the value under the given names.",
         examples: &[
-            (
-                r#"items(`{"key1": "value1"}`, 'key', 'value')"#,
-                r#"[{"key": "key1", "value": "value1"}]"#,
-            ),
-            (
-                "items(['A', 'B'], 'k', 'v')",
-                r#"[{"k": 0, "v": "A"}, {"k": 1, "v": "B"}]"#,
-            ),
+            (r#"items(`{"key1": "value1"}`, 'key', 'value')"#, r#"[{"key": "key1", "value": "value1"}]"#),
+            ("items(['A', 'B'], 'k', 'v')", r#"[{"k": 0, "v": "A"}, {"k": 1, "v": "B"}]"#),
         ],
         call: items,
     },
@@ -66,14 +60,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "object",
         note: "An object from a list of keys and a list of values; values that are missing are null.",
         examples: &[
-            (
-                r#"object_from_lists(['key1', 'key2'], `[1]`)"#,
-                r#"{"key1": 1, "key2": null}"#,
-            ),
-            (
-                r#"object_from_lists(`[1, true]`, `["a", "b", "c"]`)"#,
-                r#"{"1": "a", "true": "b"}"#,
-            ),
+            (r#"object_from_lists(['key1', 'key2'], `[1]`)"#, r#"{"key1": 1, "key2": null}"#),
+            (r#"object_from_lists(`[1, true]`, `["a", "b", "c"]`)"#, r#"{"1": "a", "true": "b"}"#),
         ],
         call: object_from_lists,
     },
@@ -83,10 +71,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "boolean",
         note: "Tells whether the second object has every pair of the first.",
         examples: &[
-            (
-                r#"label_match(`{"app": "test-app"}`, `{"app": "test-app", "env": "prod"}`)"#,
-                "true",
-            ),
+            (r#"label_match(`{"app": "test-app"}`, `{"app": "test-app", "env": "prod"}`)"#, "true"),
             (r#"label_match(`{"app": "test-app"}`, `{"env": "prod"}`)"#, "false"),
             (r#"label_match(`{}`, `{"env": "prod"}`)"#, "true"),
         ],
@@ -103,20 +88,13 @@ fn keys<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 }
 
 fn values<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
-    Ok(Datum::list(
-        arguments.entries(0)?.into_iter().map(|(_, value)| value).collect(),
-    ))
+    Ok(Datum::list(arguments.entries(0)?.into_iter().map(|(_, value)| value).collect()))
 }
 
 fn merge<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let mut merged = BTreeMap::new();
     for position in 0..arguments.values.len() {
-        merged.extend(
-            arguments
-                .entries(position)?
-                .into_iter()
-                .map(|(key, value)| (key.into_owned(), value)),
-        );
+        merged.extend(arguments.entries(position)?.into_iter().map(|(key, value)| (key.into_owned(), value)));
     }
     Ok(Datum::object(merged))
 }
@@ -125,10 +103,7 @@ fn items<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let (key_name, value_name) = (arguments.text(1)?, arguments.text(2)?);
     let item = |key: Datum<'a>, value: Datum<'a>| {
         arguments.runtime.produce(key_name.len() + value_name.len())?;
-        let entries = [
-            (key_name.clone().into_owned(), key),
-            (value_name.clone().into_owned(), value),
-        ];
+        let entries = [(key_name.clone().into_owned(), key), (value_name.clone().into_owned(), value)];
         Ok::<_, crate::core::expr::error::Fault<'a>>(Datum::object(BTreeMap::from(entries)))
     };
     let mut items = Vec::new();
@@ -164,10 +139,7 @@ fn lookup<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let Some(index) = number.whole() else {
         return Err(arguments.fail(format!("expected an integer number but got: {number}")));
     };
-    Ok(usize::try_from(index)
-        .ok()
-        .and_then(|index| elements.get(index))
-        .unwrap_or(Datum::Null))
+    Ok(usize::try_from(index).ok().and_then(|index| elements.get(index)).unwrap_or(Datum::Null))
 }
 
 fn object_from_lists<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
@@ -179,10 +151,7 @@ fn object_from_lists<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
             (_, Some(number), _) => number.to_string(),
             (_, _, Some(value)) => value.to_string(),
             _ => {
-                return Err(arguments.fail(format!(
-                    "a key must be text, a number or a boolean, not {}",
-                    key.type_of()
-                )));
+                return Err(arguments.fail(format!("a key must be text, a number or a boolean, not {}", key.type_of())));
             }
         };
         arguments.runtime.produce(key.len())?;

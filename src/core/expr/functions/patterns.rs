@@ -25,10 +25,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "string",
         note: "Replaces every match; `$1` and `${name}` in the replacement stand for groups, `$$` for a dollar sign.",
         examples: &[
-            (
-                "regex_replace_all('([Hh]e|G)l', 'Hello world, helworldlo', '${2}G')",
-                r#""Glo world, Gworldlo""#,
-            ),
+            ("regex_replace_all('([Hh]e|G)l', 'Hello world, helworldlo', '${2}G')", r#""Glo world, Gworldlo""#),
             ("regex_replace_all('(a)(b)', 'ab ab', '$2$1')", r#""ba ba""#),
         ],
         call: regex_replace_all,
@@ -39,10 +36,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "string",
         note: "Replaces every match by the text as it is.",
         examples: &[
-            (
-                "regex_replace_all_literal('[Hh]el?', 'Hello world, helworldlo', 'G')",
-                r#""Glo world, Gworldlo""#,
-            ),
+            ("regex_replace_all_literal('[Hh]el?', 'Hello world, helworldlo', 'G')", r#""Glo world, Gworldlo""#),
             ("regex_replace_all_literal('a', 'ab', '$0')", r#""$0b""#),
         ],
         call: regex_replace_all_literal,
@@ -71,9 +65,7 @@ fn regex_match<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 
 fn regex_replace_all<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let replacement = arguments.printed(2)?;
-    replaced(arguments, |captures, result| {
-        go_regex::expand(&replacement, captures, result)
-    })
+    replaced(arguments, |captures, result| go_regex::expand(&replacement, captures, result))
 }
 
 fn regex_replace_all_literal<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {

@@ -12,10 +12,7 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
     note: "Random text that matches the pattern (POSIX classes, groups, `|`, `* + ? {m,n}`).",
     examples: &[
         ("length(random('[0-9a-z]{8}'))", "8"),
-        (
-            "regex_match('^(dev|prod)-[a-f]{2,4}$', random('(dev|prod)-[a-f]{2,4}'))",
-            "true",
-        ),
+        ("regex_match('^(dev|prod)-[a-f]{2,4}$', random('(dev|prod)-[a-f]{2,4}'))", "true"),
     ],
     call: random,
 }];
@@ -30,19 +27,13 @@ fn random<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     if pattern.is_empty() {
         return Err(arguments.fail("the pattern is empty"));
     }
-    let mut parser = Parser {
-        rest: &pattern,
-        depth: 0,
-    };
+    let mut parser = Parser { rest: &pattern, depth: 0 };
     let parsed = parser.alternatives().and_then(|parsed| match parser.rest {
         "" => Ok(parsed),
         _ => Err("a `)` without its `(`".to_owned()),
     });
     let parsed = parsed.map_err(|reason| {
-        arguments.fail(format!(
-            "bad pattern `{}`: {reason}",
-            crate::core::expr::shorten(&pattern)
-        ))
+        arguments.fail(format!("bad pattern `{}`: {reason}", crate::core::expr::shorten(&pattern)))
     })?;
     let mut text = String::new();
     generate(&parsed, arguments.runtime, &mut text)?;
@@ -79,9 +70,7 @@ fn generate(pattern: &Pattern, runtime: &Runtime, text: &mut String) -> Result<(
         Pattern::Sequence(parts) => parts.iter().try_for_each(|part| generate(part, runtime, text)),
         Pattern::Alternatives(choices) => {
             let picked = runtime.draw(choices.len() as u64) as usize;
-            choices
-                .get(picked)
-                .map_or(Ok(()), |choice| generate(choice, runtime, text))
+            choices.get(picked).map_or(Ok(()), |choice| generate(choice, runtime, text))
         }
         Pattern::Repeat(inner, least, most) => {
             let count = u64::from(*least) + runtime.draw(u64::from(most - least) + 1);
@@ -92,11 +81,7 @@ fn generate(pattern: &Pattern, runtime: &Runtime, text: &mut String) -> Result<(
 
 /// The text is paid for when it is whole; until then it must at least be affordable.
 fn runtime_room(runtime: &Runtime, text: &str) -> Result<(), crate::core::expr::EvalError> {
-    if text.len() > runtime.room() {
-        runtime.produce(text.len())
-    } else {
-        Ok(())
-    }
+    if text.len() > runtime.room() { runtime.produce(text.len()) } else { Ok(()) }
 }
 
 struct Parser<'p> {
@@ -122,11 +107,7 @@ impl Parser<'_> {
             choices.push(self.sequence()?);
         }
         self.depth -= 1;
-        Ok(if choices.len() == 1 {
-            choices.remove(0)
-        } else {
-            Pattern::Alternatives(choices)
-        })
+        Ok(if choices.len() == 1 { choices.remove(0) } else { Pattern::Alternatives(choices) })
     }
 
     fn sequence(&mut self) -> Result<Pattern, String> {
@@ -234,11 +215,7 @@ impl Parser<'_> {
         if negated {
             ranges = complement(&ranges);
         }
-        if ranges.is_empty() {
-            Err("a class without characters".to_owned())
-        } else {
-            Ok(Pattern::OneOf(ranges))
-        }
+        if ranges.is_empty() { Err("a class without characters".to_owned()) } else { Ok(Pattern::OneOf(ranges)) }
     }
 
     fn escaped(&mut self) -> Result<char, String> {
@@ -303,15 +280,8 @@ mod tests {
 
     #[test]
     fn the_text_fits_its_pattern() {
-        for pattern in [
-            "[0-9a-z]{8}",
-            "(a|bc)+d?",
-            "[^a-z]{3}",
-            "x{2,5}[[:upper:]]*",
-            r"^\[[]a-]{4}\.$",
-            "a{2,}",
-            "()",
-        ] {
+        for pattern in ["[0-9a-z]{8}", "(a|bc)+d?", "[^a-z]{3}", "x{2,5}[[:upper:]]*", r"^\[[]a-]{4}\.$", "a{2,}", "()"]
+        {
             for seed in 0..20 {
                 let text = draw(pattern, seed).unwrap_or_else(|error| panic!("{pattern}: {error}"));
                 let whole = crate::core::expr::go_regex::compile(&format!("^(?:{pattern})$")).expect("a regex");
@@ -328,9 +298,7 @@ mod tests {
 
     #[test]
     fn bad_patterns_are_errors() {
-        for pattern in [
-            "", r"\d", r"\w+", "a+?", "[z-a]", "[a", "(a", "a)", "*a", "a{1001}", "a{5,2}", "[\\d]",
-        ] {
+        for pattern in ["", r"\d", r"\w+", "a+?", "[z-a]", "[a", "(a", "a)", "*a", "a{1001}", "a{5,2}", "[\\d]"] {
             assert!(draw(pattern, 0).is_err(), "{pattern}");
         }
         assert!(draw(&"(".repeat(100_000), 0).is_err());

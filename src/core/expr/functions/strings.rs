@@ -11,10 +11,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string", "string"],
         gives: "boolean",
         note: "Tells whether the text begins with the other.",
-        examples: &[
-            ("starts_with('kube-system', 'kube-')", "true"),
-            ("starts_with('default', 'kube-')", "false"),
-        ],
+        examples: &[("starts_with('kube-system', 'kube-')", "true"), ("starts_with('default', 'kube-')", "false")],
         call: starts_with,
     },
     Function {
@@ -22,10 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string", "string"],
         gives: "boolean",
         note: "Tells whether the text ends with the other.",
-        examples: &[
-            ("ends_with('kube-system', '-system')", "true"),
-            ("ends_with('default', '-system')", "false"),
-        ],
+        examples: &[("ends_with('kube-system', '-system')", "true"), ("ends_with('default', '-system')", "false")],
         call: ends_with,
     },
     Function {
@@ -33,10 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string", "array[string]"],
         gives: "string",
         note: "Joins the elements with the text between them.",
-        examples: &[
-            ("join('-', ['a', 'b', 'c'])", r#""a-b-c""#),
-            ("join('-', `[]`)", r#""""#),
-        ],
+        examples: &[("join('-', ['a', 'b', 'c'])", r#""a-b-c""#), ("join('-', `[]`)", r#""""#)],
         call: join,
     },
     Function {
@@ -44,11 +35,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string", "string"],
         gives: "number",
         note: "Orders two texts byte by byte: -1, 0 or 1.",
-        examples: &[
-            ("compare('a', 'b')", "-1"),
-            ("compare('b', 'a')", "1"),
-            ("compare('a', 'a')", "0"),
-        ],
+        examples: &[("compare('a', 'b')", "-1"), ("compare('b', 'a')", "1"), ("compare('a', 'a')", "0")],
         call: compare,
     },
     Function {
@@ -82,10 +69,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string", "string", "string"],
         gives: "string",
         note: "Replaces every occurrence of the second text by the third.",
-        examples: &[(
-            "replace_all('Lorem ipsum dolor sit amet', 'ipsum', 'muspi')",
-            r#""Lorem muspi dolor sit amet""#,
-        )],
+        examples: &[("replace_all('Lorem ipsum dolor sit amet', 'ipsum', 'muspi')", r#""Lorem muspi dolor sit amet""#)],
         call: replace_all,
     },
     Function {
@@ -93,10 +77,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string"],
         gives: "string",
         note: "Upper case, character by character.",
-        examples: &[
-            ("to_upper('a#%&123Bc')", r##""A#%&123BC""##),
-            ("to_upper('straße')", r#""STRAßE""#),
-        ],
+        examples: &[("to_upper('a#%&123Bc')", r##""A#%&123BC""##), ("to_upper('straße')", r#""STRAßE""#)],
         call: to_upper,
     },
     Function {
@@ -122,10 +103,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         note: "Strips the prefix once, if it is there.",
         examples: &[
             ("trim_prefix('¡¡¡Hello, Gophers!!!', '¡¡¡Hello, ')", r#""Gophers!!!""#),
-            (
-                "trim_prefix('¡¡¡Hello, Gophers!!!', '¡¡¡Hola, ')",
-                r#""¡¡¡Hello, Gophers!!!""#,
-            ),
+            ("trim_prefix('¡¡¡Hello, Gophers!!!', '¡¡¡Hola, ')", r#""¡¡¡Hello, Gophers!!!""#),
         ],
         call: trim_prefix,
     },
@@ -161,10 +139,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         note: "Cleans a path by its text alone: doubled slashes, `.`, `..` and a trailing slash.",
         examples: &[
             ("path_canonicalize('///')", r#""/""#),
-            (
-                "path_canonicalize('/var/run///containerd////')",
-                r#""/var/run/containerd""#,
-            ),
+            ("path_canonicalize('/var/run///containerd////')", r#""/var/run/containerd""#),
             ("path_canonicalize('/run/../etc')", r#""/etc""#),
             ("path_canonicalize('/../../')", r#""/""#),
             ("path_canonicalize('///etc*')", r#""/etc*""#),
@@ -285,8 +260,7 @@ fn split<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
         Ok::<_, crate::core::expr::EvalError>(())
     };
     if separator.is_empty() {
-        text.char_indices()
-            .try_for_each(|(start, character)| add(&text[start..start + character.len_utf8()]))?;
+        text.char_indices().try_for_each(|(start, character)| add(&text[start..start + character.len_utf8()]))?;
     } else {
         text.split(&*separator).try_for_each(&mut add)?;
     }

@@ -29,10 +29,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "string",
         note: "The duration from start to end, read by a Go layout (empty: RFC 3339); an empty end is now.",
         examples: &[
-            (
-                "time_since('', '2021-01-02T15:04:05-07:00', '2021-01-10T03:14:05-07:00')",
-                r#""180h10m0s""#,
-            ),
+            ("time_since('', '2021-01-02T15:04:05-07:00', '2021-01-10T03:14:05-07:00')", r#""180h10m0s""#),
             (
                 "time_since('Mon Jan _2 15:04:05 MST 2006', 'Mon Jan 02 15:04:05 MST 2021', 'Mon Jan 10 03:14:16 MST 2021')",
                 r#""180h10m11s""#,
@@ -45,10 +42,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string", "string"],
         gives: "string",
         note: "The duration from start to end.",
-        examples: &[(
-            "time_diff('2021-01-02T15:04:05-07:00', '2021-01-10T03:14:05-07:00')",
-            r#""180h10m0s""#,
-        )],
+        examples: &[("time_diff('2021-01-02T15:04:05-07:00', '2021-01-10T03:14:05-07:00')", r#""180h10m0s""#)],
         call: time_diff,
     },
     Function {
@@ -56,10 +50,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["string", "string"],
         gives: "string",
         note: "The time, later by the duration.",
-        examples: &[(
-            "time_add('2021-01-02T15:04:05-07:00', '3h')",
-            r#""2021-01-02T18:04:05-07:00""#,
-        )],
+        examples: &[("time_add('2021-01-02T15:04:05-07:00', '3h')", r#""2021-01-02T18:04:05-07:00""#)],
         call: time_add,
     },
     Function {
@@ -120,18 +111,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "boolean",
         note: "Tells whether the first time lies between the others, both ends excluded.",
         examples: &[
-            (
-                "time_between('2023-01-02T00:00:00Z', '2023-01-01T00:00:00Z', '2023-01-03T00:00:00Z')",
-                "true",
-            ),
-            (
-                "time_between('2023-01-01T00:00:00Z', '2023-01-01T00:00:00Z', '2023-01-03T00:00:00Z')",
-                "false",
-            ),
-            (
-                "time_between('2023-01-03T00:00:00Z', '2023-01-01T00:00:00Z', '2023-01-03T00:00:00Z')",
-                "false",
-            ),
+            ("time_between('2023-01-02T00:00:00Z', '2023-01-01T00:00:00Z', '2023-01-03T00:00:00Z')", "true"),
+            ("time_between('2023-01-01T00:00:00Z', '2023-01-01T00:00:00Z', '2023-01-03T00:00:00Z')", "false"),
+            ("time_between('2023-01-03T00:00:00Z', '2023-01-01T00:00:00Z', '2023-01-03T00:00:00Z')", "false"),
         ],
         call: time_between,
     },
@@ -141,14 +123,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         gives: "string",
         note: "Rounds the time down to a multiple of the duration.",
         examples: &[
-            (
-                "time_truncate('2021-01-02T15:04:05Z', '1h')",
-                r#""2021-01-02T15:00:00Z""#,
-            ),
-            (
-                "time_truncate('2021-01-02T15:04:05Z', '0s')",
-                r#""2021-01-02T15:04:05Z""#,
-            ),
+            ("time_truncate('2021-01-02T15:04:05Z', '1h')", r#""2021-01-02T15:00:00Z""#),
+            ("time_truncate('2021-01-02T15:04:05Z', '0s')", r#""2021-01-02T15:04:05Z""#),
         ],
         call: time_truncate,
     },
@@ -196,10 +172,7 @@ fn time_parse<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let (layout, text) = (arguments.text(0)?, arguments.text(1)?);
     let time = if layout.parse::<i64>().is_ok() {
         let Ok(seconds) = text.parse() else {
-            return Err(arguments.fail(format!(
-                "`{}` is no number of seconds",
-                crate::core::expr::shorten(&text)
-            )));
+            return Err(arguments.fail(format!("`{}` is no number of seconds", crate::core::expr::shorten(&text))));
         };
         Time::from_unix(seconds)
     } else {

@@ -11,11 +11,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["any"],
         gives: "string",
         note: "The type's name: null, boolean, number, string, array or object.",
-        examples: &[
-            ("type(`1`)", r#""number""#),
-            ("type(missing)", r#""null""#),
-            ("type(`[]`)", r#""array""#),
-        ],
+        examples: &[("type(`1`)", r#""number""#), ("type(missing)", r#""null""#), ("type(`[]`)", r#""array""#)],
         call: |arguments| arguments.give(arguments.get(0).type_of().to_string()),
     },
     Function {
@@ -41,10 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         note: "Text as it is, anything else as compact JSON.",
         examples: &[
             ("to_string('a')", r#""a""#),
-            (
-                "to_string(`{\"b\": 1.0, \"a\": [null]}`)",
-                r#""{\"a\":[null],\"b\":1}""#,
-            ),
+            ("to_string(`{\"b\": 1.0, \"a\": [null]}`)", r#""{\"a\":[null],\"b\":1}""#),
             ("to_string(missing)", r#""null""#),
         ],
         call: to_string,
@@ -54,11 +47,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         takes: &["any"],
         gives: "number",
         note: "A number as it is, text read as a number; null for everything else.",
-        examples: &[
-            ("to_number('1e3')", "1000"),
-            ("to_number('x')", "null"),
-            ("to_number(`true`)", "null"),
-        ],
+        examples: &[("to_number('1e3')", "1000"), ("to_number('x')", "null"), ("to_number(`true`)", "null")],
         call: to_number,
     },
     Function {
@@ -72,21 +61,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn not_null<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
-    Ok(arguments
-        .values
-        .iter()
-        .find(|value| !value.is_null())
-        .cloned()
-        .unwrap_or(Datum::Null))
+    Ok(arguments.values.iter().find(|value| !value.is_null()).cloned().unwrap_or(Datum::Null))
 }
 
 fn to_array<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let value = arguments.get(0).clone();
-    Ok(if value.elements().is_some() {
-        value
-    } else {
-        Datum::list(vec![value])
-    })
+    Ok(if value.elements().is_some() { value } else { Datum::list(vec![value]) })
 }
 
 fn to_string<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
@@ -120,9 +100,6 @@ fn to_boolean<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     } else if text.eq_ignore_ascii_case("false") {
         Ok(Datum::Bool(false))
     } else {
-        Err(arguments.fail(format!(
-            "`{}` is neither true nor false",
-            crate::core::expr::shorten(&text)
-        )))
+        Err(arguments.fail(format!("`{}` is neither true nor false", crate::core::expr::shorten(&text))))
     }
 }

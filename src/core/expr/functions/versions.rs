@@ -27,10 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         note: "The full image reference, with registry and tag or digest.",
         examples: &[
             ("image_normalize('nginx')", r#""docker.io/nginx:latest""#),
-            (
-                "image_normalize('docker.io/library/nginx')",
-                r#""docker.io/library/nginx:latest""#,
-            ),
+            ("image_normalize('docker.io/library/nginx')", r#""docker.io/library/nginx:latest""#),
             ("image_normalize('ghcr.io/nginx:1.2')", r#""ghcr.io/nginx:1.2""#),
         ],
         call: image_normalize,

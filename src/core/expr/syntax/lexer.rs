@@ -118,9 +118,7 @@ impl<'t> Lexer<'t> {
             ('"', _) => return self.quoted(),
             ('-' | '0'..='9', _) => return self.number(),
             ('a'..='z' | 'A'..='Z' | '_', _) => {
-                let end = rest
-                    .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                    .unwrap_or(rest.len());
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
                 return Ok(Token::Identifier(self.take(end).to_owned()));
             }
             _ => {
@@ -178,18 +176,12 @@ impl<'t> Lexer<'t> {
         let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
         let number = self.take(sign + length);
         if length == 0 {
-            return Err(self.error(
-                start,
-                "`-` without a number; names with a dash are written in double quotes",
-            ));
+            return Err(self.error(start, "`-` without a number; names with a dash are written in double quotes"));
         }
         if sign == 1 && digits.starts_with('0') {
             return Err(self.error(start, format!("`{number}` is no index")));
         }
-        number
-            .parse()
-            .map(Token::Number)
-            .map_err(|_| self.error(start, format!("the index {number} is too large")))
+        number.parse().map(Token::Number).map_err(|_| self.error(start, format!("the index {number} is too large")))
     }
 }
 

@@ -14,12 +14,7 @@ pub(in crate::core::expr) fn parse(text: &str) -> Result<Node, SyntaxError> {
     if text.trim().is_empty() {
         return Err(SyntaxError::at(text, 0, "the expression is empty"));
     }
-    let mut parser = Parser {
-        text,
-        tokens: tokens(text)?,
-        at: 0,
-        depth: 0,
-    };
+    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0 };
     let tree = parser.expression(0)?;
     match parser.peek() {
         Token::End => Ok(tree),
@@ -68,11 +63,7 @@ impl Parser<'_> {
 
     fn node(&self, kind: Kind) -> Result<Node, SyntaxError> {
         let node = Node::new(kind);
-        if node.depth > MAX_DEPTH {
-            Err(self.too_deep())
-        } else {
-            Ok(node)
-        }
+        if node.depth > MAX_DEPTH { Err(self.too_deep()) } else { Ok(node) }
     }
 
     fn too_deep(&self) -> SyntaxError {
@@ -159,11 +150,7 @@ impl Parser<'_> {
             return Err(self.error("a function name is written without quotes"));
         }
         let name = self.take_name("a name")?;
-        if calls {
-            self.call(name)
-        } else {
-            self.node(Kind::Field(name))
-        }
+        if calls { self.call(name) } else { self.node(Kind::Field(name)) }
     }
 
     fn take_name(&mut self, wanted: &str) -> Result<String, SyntaxError> {
@@ -270,11 +257,7 @@ impl Parser<'_> {
     }
 
     fn project(&self, source: Node, projection: Projection, each: Node) -> Result<Node, SyntaxError> {
-        self.node(Kind::Project {
-            source: Box::new(source),
-            projection,
-            each: Box::new(each),
-        })
+        self.node(Kind::Project { source: Box::new(source), projection, each: Box::new(each) })
     }
 
     /// What a projection does with each element: everything up to a token that binds less than a projection.

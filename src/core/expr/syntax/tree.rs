@@ -90,11 +90,7 @@ impl Node {
     }
 
     pub(in crate::core::expr) fn call(name: String, arguments: Vec<Node>) -> Kind {
-        Kind::Call {
-            function: functions::find(&name),
-            name,
-            arguments,
-        }
+        Kind::Call { function: functions::find(&name), name, arguments }
     }
 
     fn title(&self) -> String {
@@ -140,11 +136,7 @@ impl Kind {
                 visit(left);
                 visit(right);
             }
-            Self::Project {
-                source,
-                projection,
-                each,
-            } => {
+            Self::Project { source, projection, each } => {
                 visit(source);
                 if let Projection::Filter(condition) = projection {
                     visit(condition);

@@ -18,12 +18,7 @@ const MAX_BYTES: usize = 16 << 20;
 
 /// The document with all references replaced. They look at the document as it was written.
 pub(super) fn resolve(document: &Value, max_depth: usize) -> Result<Value, TemplateError> {
-    Resolver {
-        document,
-        max_depth,
-        room: Cell::new(MAX_BYTES),
-    }
-    .visit(document, &Path::root(), 0)
+    Resolver { document, max_depth, room: Cell::new(MAX_BYTES) }.visit(document, &Path::root(), 0)
 }
 
 struct Resolver<'d> {
@@ -37,10 +32,7 @@ impl Resolver<'_> {
     fn visit(&self, value: &Value, path: &Path<'_>, depth: usize) -> Result<Value, TemplateError> {
         if depth > self.max_depth {
             let reason = exceeded(Bound::Depth, self.max_depth as u64).in_expression("the document");
-            return Err(TemplateError::Budget {
-                path: path.to_string(),
-                reason,
-            });
+            return Err(TemplateError::Budget { path: path.to_string(), reason });
         }
         Ok(match value {
             Value::String(text) => Value::String(self.text(text, path)?),
@@ -74,10 +66,7 @@ impl Resolver<'_> {
             let replacement = self.reference(&text[start..end], path)?;
             let Some(room) = self.room.get().checked_sub(replacement.len()) else {
                 let reason = exceeded(Bound::Bytes, MAX_BYTES as u64).in_expression("the document's references");
-                return Err(TemplateError::Budget {
-                    path: path.to_string(),
-                    reason,
-                });
+                return Err(TemplateError::Budget { path: path.to_string(), reason });
             };
             self.room.set(room);
             resolved.push_str(&replacement);
@@ -94,9 +83,7 @@ impl Resolver<'_> {
             reason,
         };
         let inside = token.trim_matches(['$', '(', ')']);
-        let operator = [">=", "<=", ">", "<", "!"]
-            .into_iter()
-            .find(|operator| inside.starts_with(operator));
+        let operator = [">=", "<=", ">", "<", "!"].into_iter().find(|operator| inside.starts_with(operator));
         let operator = operator.unwrap_or_default();
         let target = &inside[operator.len()..];
         if target.is_empty() {
@@ -152,11 +139,7 @@ fn find(text: &str, from: usize, escaped: Escaped) -> Option<(usize, usize)> {
 /// token, where to look for the next one: a run without `)` holds none at all, and must not be read again for each `$(`.
 fn end_of(text: &str, start: usize) -> Result<usize, usize> {
     let inside = start + 2;
-    let Some(first) = text[inside..]
-        .chars()
-        .next()
-        .filter(|first| !matches!(first, '\n' | ' '))
-    else {
+    let Some(first) = text[inside..].chars().next().filter(|first| !matches!(first, '\n' | ' ')) else {
         return Err(inside);
     };
     let second = inside + first.len_utf8();
@@ -184,11 +167,7 @@ fn absolute(target: &str, path: &Path<'_>) -> String {
     let from_root = target.starts_with('/');
     let base = if from_root { Vec::new() } else { path.steps() };
     let mut steps: Vec<&str> = Vec::new();
-    for step in base
-        .into_iter()
-        .flat_map(|step| step.split('/'))
-        .chain(target.split('/'))
-    {
+    for step in base.into_iter().flat_map(|step| step.split('/')).chain(target.split('/')) {
         match step {
             "" | "." => {}
             ".." => {
@@ -214,11 +193,7 @@ fn lookup<'d>(document: &'d Value, path: &str) -> Option<Found<'d>> {
             Value::Object(entries) => entries.iter().find_map(|(key, value)| {
                 // Keys may hold slashes, so the path is eaten key by key instead of cut beforehand.
                 let name = strip_anchor(key).replace('/', "\\/");
-                let first = rest
-                    .split_inclusive('/')
-                    .next()
-                    .unwrap_or_default()
-                    .trim_end_matches('/');
+                let first = rest.split_inclusive('/').next().unwrap_or_default().trim_end_matches('/');
                 let eaten = match strip_anchor(first) == name && !name.contains('/') {
                     true => &rest[first.len()..],
                     false => rest.strip_prefix(name.as_str())?,
@@ -243,9 +218,7 @@ fn lookup<'d>(document: &'d Value, path: &str) -> Option<Found<'d>> {
 /// `(k)`, `=(k)`, `^(k)`, `+(k)`, `X(k)`, `<(k)` as `k`.
 fn strip_anchor(key: &str) -> &str {
     let bare = key.strip_prefix(['=', '^', '+', 'X', '<']).unwrap_or(key);
-    bare.strip_prefix('(')
-        .and_then(|bare| bare.strip_suffix(')'))
-        .unwrap_or(key)
+    bare.strip_prefix('(').and_then(|bare| bare.strip_suffix(')')).unwrap_or(key)
 }
 
 #[cfg(test)]
@@ -262,9 +235,7 @@ mod tests {
 
     #[track_caller]
     fn refused(text: &str) -> String {
-        resolve(&json!({ "a": text, "n": 5, "o": {"k": "v"}, "l": [1] }), 64)
-            .expect_err(text)
-            .to_string()
+        resolve(&json!({ "a": text, "n": 5, "o": {"k": "v"}, "l": [1] }), 64).expect_err(text).to_string()
     }
 
     #[test]

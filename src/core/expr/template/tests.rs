@@ -98,15 +98,9 @@ fn unbalanced_braces_are_text() {
 
 #[test]
 fn keys_are_substituted() {
-    check(
-        json!({"{{ a }}": "{{ b }}", "k-{{ n }}": 1}),
-        json!({"A": "B", "k-5": 1}),
-    );
+    check(json!({"{{ a }}": "{{ b }}", "k-{{ n }}": 1}), json!({"A": "B", "k-5": 1}));
     check(json!({"{{ z }}": 1}), json!({"{{ z }}": 1}));
-    refuse(
-        json!({"p": {"{{ o }}": 1}}),
-        r#"expected string after substituting variables in key "{{ o }}""#,
-    );
+    refuse(json!({"p": {"{{ o }}": 1}}), r#"expected string after substituting variables in key "{{ o }}""#);
 }
 
 #[test]
@@ -184,10 +178,7 @@ fn text_that_refers_to_itself_ends() {
 
 #[test]
 fn a_small_budget_stops_a_large_document() {
-    let limits = Limits {
-        steps: 100,
-        ..Limits::default()
-    };
+    let limits = Limits { steps: 100, ..Limits::default() };
     let document = json!(vec!["{{ a }}"; 1000]);
     let error = substitute(&document, &context(), &runtime().with_limits(limits)).expect_err("a budget error");
     assert!(error.to_string().contains("goes beyond 100 steps"), "{error}");

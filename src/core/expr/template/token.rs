@@ -22,11 +22,7 @@ pub(super) fn next(text: &str, from: usize) -> Option<Token<'_>> {
         let run = at + found;
         at = run + text[run..].bytes().take_while(|byte| *byte == b'{').count();
         // Of a run of braces only the last two can open a token, or the last three if its body starts with a group.
-        for start in [at.checked_sub(3), Some(at - 2)]
-            .into_iter()
-            .flatten()
-            .filter(|start| *start >= run)
-        {
+        for start in [at.checked_sub(3), Some(at - 2)].into_iter().flatten().filter(|start| *start >= run) {
             let preceded = match text[from..start].chars().next_back() {
                 Some(before) => before != '\\',
                 None => start == 0,
@@ -90,19 +86,12 @@ pub(super) fn escape(text: &str) -> String {
 
 /// Removes the protection: `\{{` becomes `{{`.
 pub(super) fn unescape(text: String) -> String {
-    if text.contains("\\{{") {
-        text.replace("\\{{", "{{")
-    } else {
-        text
-    }
+    if text.contains("\\{{") { text.replace("\\{{", "{{") } else { text }
 }
 
 /// What `{{@}}` stands for: the place in the current object that corresponds to the leaf at `path`.
 pub(super) fn current_path(root: &str, path: &[&str]) -> String {
-    let after = path
-        .iter()
-        .position(|step| *step == "foreach")
-        .map_or(0, |position| position + 1);
+    let after = path.iter().position(|step| *step == "foreach").map_or(0, |position| position + 1);
     let mut expression = root.to_owned();
     for step in path[after..].iter().skip(2) {
         let plain = step.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -158,21 +147,9 @@ mod tests {
         fn check(root: &str, path: &[&str], expected: &str) {
             assert_eq!(current_path(root, path), expected);
         }
-        check(
-            "request.object",
-            &["mutate", "overlay", "spec", "kind"],
-            "request.object.spec.kind",
-        );
-        check(
-            "target",
-            &["mutate", "overlay", "spec", "0", "a-b"],
-            r#"target.spec[0]."a-b""#,
-        );
-        check(
-            "request.object",
-            &["mutate", "foreach", "0", "patch", "spec"],
-            "request.object.spec",
-        );
+        check("request.object", &["mutate", "overlay", "spec", "kind"], "request.object.spec.kind");
+        check("target", &["mutate", "overlay", "spec", "0", "a-b"], r#"target.spec[0]."a-b""#);
+        check("request.object", &["mutate", "foreach", "0", "patch", "spec"], "request.object.spec");
         check("request.object", &["a", "b"], "request.object");
         check("request.object", &[], "request.object");
     }

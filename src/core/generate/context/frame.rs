@@ -44,11 +44,7 @@ pub(in crate::core::generate) struct Frame<'f> {
 
 enum Ground<'f> {
     Request(&'f Base<'f>),
-    Element {
-        outer: &'f Frame<'f>,
-        element: Value,
-        index: Value,
-    },
+    Element { outer: &'f Frame<'f>, element: Value, index: Value },
 }
 
 /// A frame as entry number `visible` sees it.
@@ -59,14 +55,7 @@ pub(super) struct View<'f> {
 
 impl<'s> Session<'s> {
     pub(in crate::core::generate) fn new(gate: Gate<'s>, facts: &'s Facts, home: &'s str) -> Self {
-        Self {
-            gate,
-            facts,
-            home,
-            needs: RefCell::default(),
-            context_bytes: Cell::new(0),
-            depth: Cell::new(0),
-        }
+        Self { gate, facts, home, needs: RefCell::default(), context_bytes: Cell::new(0), depth: Cell::new(0) }
     }
 
     /// The answer to a request; notes what is missing.
@@ -96,21 +85,14 @@ impl<'s> Session<'s> {
 impl<'t> Base<'t> {
     pub(in crate::core::generate) fn new(trigger: &'t Trigger, request: &'t Value) -> Self {
         let (account, account_namespace) = trigger.service_account();
-        Self {
-            request,
-            account,
-            account_namespace,
-            images: OnceCell::new(),
-        }
+        Self { request, account, account_namespace, images: OnceCell::new() }
     }
 
     fn images(&self) -> Result<Option<&Value>, EvalError> {
         let images = self.images.get_or_init(|| {
             let object = self.request.get("object").unwrap_or(&Value::Null);
-            image::images(object, &ImageDefaults::default()).map_err(|error| EvalError::Variable {
-                name: "images".into(),
-                reason: error.to_string(),
-            })
+            image::images(object, &ImageDefaults::default())
+                .map_err(|error| EvalError::Variable { name: "images".into(), reason: error.to_string() })
         });
         images.as_ref().map(Option::as_ref).map_err(Clone::clone)
     }
@@ -133,24 +115,11 @@ impl<'f> Frame<'f> {
         index: usize,
         entries: &'f [Entry],
     ) -> Self {
-        Self::new(
-            outer.session,
-            Ground::Element {
-                outer,
-                element,
-                index: Value::from(index),
-            },
-            entries,
-        )
+        Self::new(outer.session, Ground::Element { outer, element, index: Value::from(index) }, entries)
     }
 
     fn new(session: &'f Session<'f>, ground: Ground<'f>, entries: &'f [Entry]) -> Self {
-        Self {
-            session,
-            ground,
-            entries,
-            loaded: (0..entries.len()).map(|_| OnceCell::new()).collect(),
-        }
+        Self { session, ground, entries, loaded: (0..entries.len()).map(|_| OnceCell::new()).collect() }
     }
 
     /// The value of a name for a reader who sees the first `visible` entries.
@@ -186,45 +155,25 @@ impl<'f> Frame<'f> {
     }
 
     fn compute(&self, entry: &Entry, position: usize, runtime: &Runtime) -> Result<Value, EvalError> {
-        let failed = |reason: String| EvalError::Variable {
-            name: entry.name.clone(),
-            reason,
-        };
+        let failed = |reason: String| EvalError::Variable { name: entry.name.clone(), reason };
         let limits = self.session.facts.limits;
         let depth = self.session.depth.get();
         if depth >= limits.context_depth {
-            return Err(failed(format!(
-                "context entries use one another more than {} deep",
-                limits.context_depth
-            )));
+            return Err(failed(format!("context entries use one another more than {} deep", limits.context_depth)));
         }
         self.session.depth.set(depth + 1);
         let value = match self.session.facts.given.get(&entry.name) {
             Some(given) if !matches!(entry.source, EntrySource::Variable(_)) => Ok(given.clone()),
-            _ => load::load(
-                entry,
-                &View {
-                    frame: self,
-                    visible: position,
-                },
-                self.session,
-                runtime,
-            ),
+            _ => load::load(entry, &View { frame: self, visible: position }, self.session, runtime),
         };
         self.session.depth.set(depth);
         let value = value?;
 
-        let bytes = self
-            .session
-            .context_bytes
-            .get()
-            .saturating_add(super::super::json_bytes(&value));
+        let bytes = self.session.context_bytes.get().saturating_add(super::super::json_bytes(&value));
         self.session.context_bytes.set(bytes);
         let limit = limits.context_bytes;
         if limit > 0 && bytes > limit {
-            return Err(failed(format!(
-                "context size limit exceeded: {bytes} bytes exceeds limit of {limit} bytes"
-            )));
+            return Err(failed(format!("context size limit exceeded: {bytes} bytes exceeds limit of {limit} bytes")));
         }
         Ok(value)
     }

@@ -25,12 +25,7 @@ pub(super) fn load(
     session: &Session<'_>,
     runtime: &Runtime,
 ) -> Result<Value, EvalError> {
-    let loader = Loader {
-        name: &entry.name,
-        scope,
-        session,
-        runtime,
-    };
+    let loader = Loader { name: &entry.name, scope, session, runtime };
     let loaded = match &entry.source {
         EntrySource::Variable(variable) => loader.variable(variable),
         EntrySource::ConfigMap(template) => loader.config_map(template),
@@ -40,10 +35,7 @@ pub(super) fn load(
     };
     loaded.map_err(|trouble| match trouble {
         Trouble::Final(error) => error,
-        Trouble::Reason(reason) => EvalError::Variable {
-            name: entry.name.clone(),
-            reason,
-        },
+        Trouble::Reason(reason) => EvalError::Variable { name: entry.name.clone(), reason },
     })
 }
 
@@ -82,16 +74,8 @@ impl Loader<'_> {
         let rendered = self.render(template)?;
         let name = text_of(&rendered, "name")?;
         let namespace = text_of(&rendered, "namespace")?;
-        let namespace = if namespace.is_empty() {
-            self.session.home
-        } else {
-            namespace
-        };
-        let fetch = self
-            .session
-            .gate
-            .object(Gvk::new("v1", "ConfigMap"), namespace, name)
-            .map_err(reason)?;
+        let namespace = if namespace.is_empty() { self.session.home } else { namespace };
+        let fetch = self.session.gate.object(Gvk::new("v1", "ConfigMap"), namespace, name).map_err(reason)?;
         let found = self.ask(fetch)?;
         Ok(json!({
             "data": found.get("data").cloned().unwrap_or_else(|| json!({})),
@@ -124,24 +108,16 @@ impl Loader<'_> {
 
     fn image(&self, reference: &Template, query: Option<&Query>) -> Loaded {
         let rendered = self.render(reference)?;
-        let reference = rendered
-            .as_str()
-            .ok_or_else(|| Trouble::Reason("`reference` must become text".to_owned()))?;
+        let reference = rendered.as_str().ok_or_else(|| Trouble::Reason("`reference` must become text".to_owned()))?;
         let image = Image::parse(reference, &ImageDefaults::default()).map_err(reason)?;
-        let fetch = self
-            .session
-            .gate
-            .image(&image.registry, reference)
-            .map_err(self::reason)?;
+        let fetch = self.session.gate.image(&image.registry, reference).map_err(self::reason)?;
         let found = self.ask(fetch)?;
         self.apply(query, found)
     }
 
     fn global(&self, name: &Template, query: Option<&Query>) -> Loaded {
         let rendered = self.render(name)?;
-        let name = rendered
-            .as_str()
-            .ok_or_else(|| Trouble::Reason("`name` must become text".to_owned()))?;
+        let name = rendered.as_str().ok_or_else(|| Trouble::Reason("`name` must become text".to_owned()))?;
         let found = self.ask(Fetch::Global(name.to_owned()))?;
         self.apply(query, found)
     }
@@ -176,9 +152,8 @@ impl Loader<'_> {
             Query::Fixed(expression) => run(expression).map_err(trouble),
             Query::Computed(template) => {
                 let rendered = self.render(template)?;
-                let text = rendered
-                    .as_str()
-                    .ok_or_else(|| Trouble::Reason("`jmesPath` must become text".to_owned()))?;
+                let text =
+                    rendered.as_str().ok_or_else(|| Trouble::Reason("`jmesPath` must become text".to_owned()))?;
                 let expression = Expression::compile(text).map_err(reason)?;
                 run(&expression).map_err(trouble)
             }
@@ -186,16 +161,11 @@ impl Loader<'_> {
     }
 
     fn render(&self, template: &Template) -> Loaded {
-        template
-            .substitute(self.scope, self.runtime)
-            .map_err(|error| match error {
-                TemplateError::Expression {
-                    reason: reason @ (EvalError::Needs(_) | EvalError::Budget { .. }),
-                    ..
-                }
-                | TemplateError::Budget { reason, .. } => Trouble::Final(reason),
-                other => Trouble::Reason(other.to_string()),
-            })
+        template.substitute(self.scope, self.runtime).map_err(|error| match error {
+            TemplateError::Expression { reason: reason @ (EvalError::Needs(_) | EvalError::Budget { .. }), .. }
+            | TemplateError::Budget { reason, .. } => Trouble::Final(reason),
+            other => Trouble::Reason(other.to_string()),
+        })
     }
 }
 
@@ -215,9 +185,7 @@ fn text_of<'v>(value: &'v Value, field: &'static str) -> Loaded<&'v str> {
     match value.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(Trouble::Reason(format!(
-            "`{field}` must become text, but became {other}"
-        ))),
+        Some(other) => Err(Trouble::Reason(format!("`{field}` must become text, but became {other}"))),
     }
 }
 
@@ -225,17 +193,12 @@ fn text_of<'v>(value: &'v Value, field: &'static str) -> Loaded<&'v str> {
 fn body_of(call: &Value) -> Loaded<String> {
     let mut body = Map::new();
     for pair in call.get("data").and_then(Value::as_array).into_iter().flatten() {
-        body.insert(
-            text_of(pair, "key")?.to_owned(),
-            pair.get("value").cloned().unwrap_or_default(),
-        );
+        body.insert(text_of(pair, "key")?.to_owned(), pair.get("value").cloned().unwrap_or_default());
     }
     Ok(format!("{}\n", Value::Object(body)))
 }
 
 fn headers_of(service: &Value) -> Loaded<Vec<(String, String)>> {
     let headers = service.get("headers").and_then(Value::as_array).into_iter().flatten();
-    headers
-        .map(|header| Ok((text_of(header, "key")?.to_owned(), text_of(header, "value")?.to_owned())))
-        .collect()
+    headers.map(|header| Ok((text_of(header, "key")?.to_owned(), text_of(header, "value")?.to_owned()))).collect()
 }

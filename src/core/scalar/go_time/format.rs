@@ -4,11 +4,7 @@ use super::Time;
 use super::layout::{Digits, MONTHS, OffsetForm, Token, WEEKDAYS, next_token};
 
 /// How a zone is written whose name is not known.
-const OFFSET_INSTEAD_OF_NAME: OffsetForm = OffsetForm {
-    zulu: false,
-    colons: false,
-    pairs: 2,
-};
+const OFFSET_INSTEAD_OF_NAME: OffsetForm = OffsetForm { zulu: false, colons: false, pairs: 2 };
 
 pub(super) fn format(layout: &str, time: &Time) -> String {
     let mut out = String::with_capacity(layout.len() + 10);
@@ -59,11 +55,7 @@ fn write(token: Token, time: &Time, out: &mut String) {
         Token::OptionalFraction(separator, count) => {
             let nanos = format!("{:09}", local.subsec_nanosecond());
             let digits = nanos[..count.min(9)].trim_end_matches('0');
-            if digits.is_empty() {
-                String::new()
-            } else {
-                format!("{separator}{digits}")
-            }
+            if digits.is_empty() { String::new() } else { format!("{separator}{digits}") }
         }
         Token::Offset(form) => return form.write(time.offset, out),
         Token::ZoneName if time.offset == 0 => "UTC".to_owned(),
@@ -80,10 +72,7 @@ impl OffsetForm {
         }
         out.push(if offset < 0 { '-' } else { '+' });
         let seconds = offset.abs();
-        for (pair, value) in [seconds / 3600, seconds / 60 % 60, seconds % 60]
-            .into_iter()
-            .take(self.pairs)
-            .enumerate()
+        for (pair, value) in [seconds / 3600, seconds / 60 % 60, seconds % 60].into_iter().take(self.pairs).enumerate()
         {
             if self.colons && pair > 0 {
                 out.push(':');

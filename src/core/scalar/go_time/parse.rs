@@ -42,28 +42,19 @@ pub(super) fn parse(layout: &str, text: &str) -> Result<Time, TimeError> {
     };
     let mut rest = text;
     let fault = |fault: Fault, rest: &str| match fault {
-        Fault::Mismatch => TimeError::Mismatch {
-            text: text.to_owned(),
-            layout: layout.to_owned(),
-            rest: rest.to_owned(),
-        },
-        Fault::Range(what) => TimeError::OutOfRange {
-            text: text.to_owned(),
-            what,
-        },
+        Fault::Mismatch => {
+            TimeError::Mismatch { text: text.to_owned(), layout: layout.to_owned(), rest: rest.to_owned() }
+        }
+        Fault::Range(what) => TimeError::OutOfRange { text: text.to_owned(), what },
     };
     let mut remaining = layout;
     loop {
         let (literal, token) = next_token(remaining);
         rest = skip_literal(rest, literal).map_err(|at| fault(Fault::Mismatch, at))?;
         let Some((token, after)) = token else { break };
-        let fraction_follows = matches!(
-            next_token(after),
-            ("", Some((Token::Fraction(..) | Token::OptionalFraction(..), _)))
-        );
-        rest = fields
-            .read(token, fraction_follows, rest)
-            .map_err(|why| fault(why, rest))?;
+        let fraction_follows =
+            matches!(next_token(after), ("", Some((Token::Fraction(..) | Token::OptionalFraction(..), _))));
+        rest = fields.read(token, fraction_follows, rest).map_err(|why| fault(why, rest))?;
         remaining = after;
     }
     if !rest.is_empty() {
@@ -77,19 +68,13 @@ impl Fields {
     fn read<'t>(&mut self, token: Token, fraction_follows: bool, text: &'t str) -> Result<&'t str, Fault> {
         match token {
             Token::LongYear => {
-                let digits = text
-                    .get(..4)
-                    .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+                let digits = text.get(..4).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
                 self.year = digits.and_then(|digits| digits.parse().ok()).ok_or(Fault::Mismatch)?;
                 Ok(&text[4..])
             }
             Token::Year => {
                 let (year, rest) = number(text, Digits::Zero)?;
-                self.year = if year >= 69 {
-                    1900 + i16::from(year)
-                } else {
-                    2000 + i16::from(year)
-                };
+                self.year = if year >= 69 { 1900 + i16::from(year) } else { 2000 + i16::from(year) };
                 Ok(rest)
             }
             Token::LongMonth | Token::Month => {
@@ -109,11 +94,7 @@ impl Fields {
                 Ok(rest)
             }
             Token::YearDay(digits) => {
-                let text = if digits == Digits::Space {
-                    text.trim_start_matches(' ')
-                } else {
-                    text
-                };
+                let text = if digits == Digits::Space { text.trim_start_matches(' ') } else { text };
                 let most = text.bytes().take(3).take_while(u8::is_ascii_digit).count();
                 if most == 0 || (digits == Digits::Zero && most < 3) {
                     return Err(Fault::Mismatch);
@@ -140,18 +121,12 @@ impl Fields {
                 let (second, rest) = number(text, digits)?;
                 self.second = within(second, 0..=59, "second")?;
                 // A fraction is welcome even where the layout has none.
-                if fraction_follows {
-                    Ok(rest)
-                } else {
-                    Ok(self.read_fraction(rest))
-                }
+                if fraction_follows { Ok(rest) } else { Ok(self.read_fraction(rest)) }
             }
             Token::HalfDay { lower } => {
                 let (am, pm) = if lower { ("am", "pm") } else { ("AM", "PM") };
                 self.afternoon = Some(text.starts_with(pm));
-                text.strip_prefix(pm)
-                    .or_else(|| text.strip_prefix(am))
-                    .ok_or(Fault::Mismatch)
+                text.strip_prefix(pm).or_else(|| text.strip_prefix(am)).ok_or(Fault::Mismatch)
             }
             Token::Fraction(_, count) => {
                 let end = count + 1;
@@ -173,10 +148,7 @@ impl Fields {
                 let (zone, rest) = text.split_at(length);
                 // Abbreviations are ambiguous, so the clock is read as UTC. Of `GMT+3`, Go takes the offset to show the
                 // result with, but not to read the clock by.
-                let hours: i32 = zone
-                    .strip_prefix("GMT")
-                    .and_then(|hours| hours.parse().ok())
-                    .unwrap_or(0);
+                let hours: i32 = zone.strip_prefix("GMT").and_then(|hours| hours.parse().ok()).unwrap_or(0);
                 self.shown_offset = hours * 3600;
                 Ok(rest)
             }
@@ -275,11 +247,7 @@ fn skip_literal<'t>(mut text: &'t str, mut literal: &str) -> Result<&'t str, &'t
 
 /// One or two digits; two are needed if they are padded with zeros.
 fn number(text: &str, digits: Digits) -> Result<(i8, &str), Fault> {
-    let text = if digits == Digits::Space {
-        text.strip_prefix(' ').unwrap_or(text)
-    } else {
-        text
-    };
+    let text = if digits == Digits::Space { text.strip_prefix(' ').unwrap_or(text) } else { text };
     let count = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     if count == 0 || (digits == Digits::Zero && count < 2) {
         return Err(Fault::Mismatch);
@@ -330,11 +298,7 @@ fn zone_name(text: &str) -> Option<usize> {
 
 /// The length of a sign and hours below 24.
 fn signed_hours(text: &str) -> Option<usize> {
-    let digits = text
-        .strip_prefix(['+', '-'])?
-        .bytes()
-        .take_while(u8::is_ascii_digit)
-        .count();
+    let digits = text.strip_prefix(['+', '-'])?.bytes().take_while(u8::is_ascii_digit).count();
     let hours: u32 = text.get(1..=digits)?.parse().ok()?;
     (hours < 24).then_some(digits + 1)
 }
@@ -350,47 +314,19 @@ mod tests {
             let time = parse(layout, text).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(time.to_string(), expected);
         }
-        check(
-            "Mon Jan 02 15:04:05 -0700 2006",
-            "Sat Jan 02 15:04:05 -0700 2021",
-            "2021-01-02T15:04:05-07:00",
-        );
-        check(
-            "Mon Jan _2 15:04:05 MST 2006",
-            "Mon Jan 02 15:04:05 MST 2021",
-            "2021-01-02T15:04:05Z",
-        );
-        check(
-            "Mon Jan _2 15:04:05 MST 2006",
-            "Mon Jan  2 15:04:05 GMT+3 2021",
-            "2021-01-02T18:04:05+03:00",
-        );
-        check(
-            "Monday, 02-Jan-06 15:04:05 MST",
-            "friday, 01-FEB-69 01:02:03 CEST",
-            "1969-02-01T01:02:03Z",
-        );
-        check(
-            "02 Jan 06 15:04 -0700",
-            "01 Feb 68 01:02 +0530",
-            "2068-02-01T01:02:00+05:30",
-        );
+        check("Mon Jan 02 15:04:05 -0700 2006", "Sat Jan 02 15:04:05 -0700 2021", "2021-01-02T15:04:05-07:00");
+        check("Mon Jan _2 15:04:05 MST 2006", "Mon Jan 02 15:04:05 MST 2021", "2021-01-02T15:04:05Z");
+        check("Mon Jan _2 15:04:05 MST 2006", "Mon Jan  2 15:04:05 GMT+3 2021", "2021-01-02T18:04:05+03:00");
+        check("Monday, 02-Jan-06 15:04:05 MST", "friday, 01-FEB-69 01:02:03 CEST", "1969-02-01T01:02:03Z");
+        check("02 Jan 06 15:04 -0700", "01 Feb 68 01:02 +0530", "2068-02-01T01:02:00+05:30");
         check("2006-01-02", "2024-02-29", "2024-02-29T00:00:00Z");
         check("3:04PM", "1:05PM", "0000-01-01T13:05:00Z");
         check("3:04PM", "12:05AM", "0000-01-01T00:05:00Z");
         check("03:04 pm", "12:05 pm", "0000-01-01T12:05:00Z");
         check("2006-002", "2024-060", "2024-02-29T00:00:00Z");
         check("2006-01-02 15:04:05", "2024-02-29   1:02:03.5", "2024-02-29T01:02:03Z");
-        check(
-            "2006-01-02T15:04:05.000Z07:00",
-            "2024-02-29T01:02:03,123-01:00",
-            "2024-02-29T01:02:03-01:00",
-        );
-        check(
-            "2006-01-02T15:04:05.999999999Z07:00",
-            "2024-02-29T01:02:03Z",
-            "2024-02-29T01:02:03Z",
-        );
+        check("2006-01-02T15:04:05.000Z07:00", "2024-02-29T01:02:03,123-01:00", "2024-02-29T01:02:03-01:00");
+        check("2006-01-02T15:04:05.999999999Z07:00", "2024-02-29T01:02:03Z", "2024-02-29T01:02:03Z");
         check("2006 Janet 1", "2024 Janet 3", "2024-03-01T00:00:00Z");
         check("2006_2_1", "2024 5_3", "2024-03-05T00:00:00Z");
         check("15 -07", "04 +03", "0000-01-01T04:00:00+03:00");

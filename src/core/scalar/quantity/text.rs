@@ -9,18 +9,8 @@ use super::{Format, NANO, Quantity, QuantityError, shift_left, strip_zeros};
 const LARGEST_EXPONENT: i32 = 1000;
 /// Up to this many digits Kubernetes keeps the scale of the text; a longer one is brought to nano.
 const SHORT_DIGITS: usize = 18;
-const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
+const DECIMAL_SUFFIXES: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl FromStr for Quantity {
@@ -47,14 +37,7 @@ impl FromStr for Quantity {
             Suffix::Exponent(exponent) => parse_decimal(whole, fraction, exponent, Format::Exponent)?,
             Suffix::Binary(power) => parse_binary(whole, fraction, power)?,
         };
-        Ok(if negative {
-            Self {
-                mantissa: -magnitude.mantissa,
-                ..magnitude
-            }
-        } else {
-            magnitude
-        })
+        Ok(if negative { Self { mantissa: -magnitude.mantissa, ..magnitude } } else { magnitude })
     }
 }
 
@@ -100,41 +83,22 @@ fn parse_decimal(whole: &str, fraction: &str, exponent: i32, format: Format) -> 
         digits.pop();
         scale -= 1;
     }
-    let mantissa: i128 = if digits.is_empty() {
-        0
-    } else {
-        digits.parse().map_err(|_| QuantityError::Overflow)?
-    };
+    let mantissa: i128 = if digits.is_empty() { 0 } else { digits.parse().map_err(|_| QuantityError::Overflow)? };
     let mantissa = mantissa.checked_add(i128::from(carry)).ok_or(QuantityError::Overflow)?;
     let scale = i32::try_from(scale).map_err(|_| QuantityError::Overflow)?;
-    Ok(Quantity {
-        mantissa,
-        scale: if mantissa == 0 { scale.max(0) } else { scale },
-        format,
-    })
+    Ok(Quantity { mantissa, scale: if mantissa == 0 { scale.max(0) } else { scale }, format })
 }
 
 fn parse_binary(whole: &str, fraction: &str, power: u32) -> Result<Quantity, QuantityError> {
-    let cap = Quantity {
-        mantissa: i128::from(i64::MAX),
-        scale: 0,
-        format: Format::Binary,
-    };
+    let cap = Quantity { mantissa: i128::from(i64::MAX), scale: 0, format: Format::Binary };
     if whole.len() > 19 {
         return Ok(cap);
     }
     // Kubernetes keeps the written decimals of what is sure to fit into 15 digits, and brings the rest to nano.
     let short = fraction.is_empty() && whole.len() as u32 + 3 * power < 15;
     let factor = 1_i128 << (10 * power);
-    let whole: i128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().map_err(|_| QuantityError::Overflow)?
-    };
-    let units = Quantity {
-        mantissa: whole * factor,
-        ..cap
-    };
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| QuantityError::Overflow)? };
+    let units = Quantity { mantissa: whole * factor, ..cap };
     if short {
         return Ok(units);
     }
@@ -142,30 +106,15 @@ fn parse_binary(whole: &str, fraction: &str, power: u32) -> Result<Quantity, Qua
     if fraction.len() > 19 {
         return Err(QuantityError::Overflow);
     }
-    let part: i128 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().map_err(|_| QuantityError::Overflow)?
-    };
-    let part = Quantity {
-        mantissa: part * factor,
-        scale: fraction.len() as i32,
-        ..cap
-    };
+    let part: i128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| QuantityError::Overflow)? };
+    let part = Quantity { mantissa: part * factor, scale: fraction.len() as i32, ..cap };
     let value = match part.checked_add(units).map(Quantity::round_up_to_nano) {
         Ok(value) if value <= cap => value.at_nano(),
         _ => return Ok(cap),
     };
     // Less than one has no binary notation.
     let below_one = value.mantissa < 10_i128.pow(NANO as u32);
-    Ok(if below_one {
-        Quantity {
-            format: Format::Decimal,
-            ..value
-        }
-    } else {
-        value
-    })
+    Ok(if below_one { Quantity { format: Format::Decimal, ..value } } else { value })
 }
 
 impl fmt::Display for Quantity {
@@ -277,17 +226,10 @@ mod tests {
             "", "-", ".", "k", "1K", "1 Ki", " 1", "1_000", "1ki", "1i", "1e", "1e+", "1.1.1", "1Kii", "0x10", "--1",
             "1e1.5", "abc",
         ] {
-            assert_eq!(
-                text.parse::<Quantity>(),
-                Err(QuantityError::Syntax { text: text.into() }),
-                "{text}"
-            );
+            assert_eq!(text.parse::<Quantity>(), Err(QuantityError::Syntax { text: text.into() }), "{text}");
         }
         assert_eq!("1e100000".parse::<Quantity>(), Err(QuantityError::Overflow));
-        assert_eq!(
-            "1234567890123456789012345678901234567891".parse::<Quantity>(),
-            Err(QuantityError::Overflow)
-        );
+        assert_eq!("1234567890123456789012345678901234567891".parse::<Quantity>(), Err(QuantityError::Overflow));
     }
 
     proptest! {
