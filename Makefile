@@ -21,9 +21,10 @@ lint: ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 
-# The cluster's programs are built beside the Rust code the first time; the tests wait for both.
+# Envoy comes ready-made; the cluster's programs are built beside the Rust code the first time, and the tests wait for both.
 .PHONY: test
-test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP_CLUSTER=1: without)
+test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP_CLUSTER=1, WRIT_SKIP_ENVOY=1: without)
+	@[ -n "$${WRIT_SKIP_ENVOY:-}" ] || tests/envoy/install >/dev/null
 	@if [ -z "$${WRIT_SKIP_CLUSTER:-}" ] && [ -z "$${WRIT_TEST_KUBECONFIG:-}" ]; then \
 	  tests/cluster/build >/dev/null & programs=$$!; \
 	  $(CARGO) test --locked --no-run; \
