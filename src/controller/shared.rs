@@ -61,42 +61,27 @@ pub(super) struct Shared {
     /// The newest trigger of each one-shot rule.
     newest: Mutex<HashMap<(PolicyKey, String), u64>>,
     /// How many passes over triggers a rule has before it. Until they are through, nothing is known to be done.
-    passes: Mutex<HashMap<(PolicyKey, String), usize>>,
+    passes: Counts,
     /// How many pieces of work of a rule are being written right now.
-    writing: Mutex<HashMap<(PolicyKey, String), usize>>,
+    writing: Counts,
 }
 
-/// Held while the objects of a rule are being written.
-pub(super) struct Writing<'s> {
-    shared: &'s Shared,
+/// How many pieces of something are under way for each rule.
+type Counts = Mutex<HashMap<(PolicyKey, String), usize>>;
+
+/// One piece that is under way for a rule, until this is dropped.
+pub(super) struct Underway<'s> {
+    counts: &'s Counts,
     rule: (PolicyKey, String),
 }
 
-impl Drop for Writing<'_> {
+impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        let mut writing = lock(&self.shared.writing);
-        if let Some(count) = writing.get_mut(&self.rule) {
+        let mut counts = lock(self.counts);
+        if let Some(count) = counts.get_mut(&self.rule) {
             *count -= 1;
             if *count == 0 {
-                writing.remove(&self.rule);
-            }
-        }
-    }
-}
-
-/// Held until a pass is through, however it ends.
-pub(super) struct Passing<'s> {
-    shared: &'s Shared,
-    rule: (PolicyKey, String),
-}
-
-impl Drop for Passing<'_> {
-    fn drop(&mut self) {
-        let mut passes = lock(&self.shared.passes);
-        if let Some(count) = passes.get_mut(&self.rule) {
-            *count -= 1;
-            if *count == 0 {
-                passes.remove(&self.rule);
+                counts.remove(&self.rule);
             }
         }
     }
@@ -188,10 +173,10 @@ impl Shared {
 
     /// Leave to write for a rule, as long as it is still the rule that was evaluated. Whoever cleans up after a rule waits
     /// for these to end, so nothing is made behind their back.
-    pub(super) fn write_for(&self, entry: &RuleEntry) -> Option<Writing<'_>> {
+    pub(super) fn write_for(&self, entry: &RuleEntry) -> Option<Underway<'_>> {
         let rule = (entry.policy.key.clone(), entry.rule.name.clone());
         *lock(&self.writing).entry(rule.clone()).or_default() += 1;
-        let writing = Writing { shared: self, rule };
+        let writing = Underway { counts: &self.writing, rule };
         let current = self.snapshot.load().rule(&entry.policy.key, &entry.rule.name);
         current.filter(|current| Arc::ptr_eq(&current.rule, &entry.rule)).map(|_| writing)
     }
@@ -228,9 +213,9 @@ impl Shared {
     }
 
     /// The end of this ends a pass that was asked for.
-    pub(super) fn passing(&self, chore: &Chore) -> Option<Passing<'_>> {
+    pub(super) fn passing(&self, chore: &Chore) -> Option<Underway<'_>> {
         let Chore::Pass { policy, rule, .. } = chore else { return None };
-        Some(Passing { shared: self, rule: (policy.clone(), rule.clone()) })
+        Some(Underway { counts: &self.passes, rule: (policy.clone(), rule.clone()) })
     }
 
     /// Whether a rule has yet to go through some of its triggers.
