@@ -8,8 +8,21 @@ mod kyverno;
 mod schema;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
 
-/// Every definition, in the order of their names.
+/// Every definition, those of a group in the order of their names.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    vec![kyverno::cluster_policy(), kyverno::policy(), kyverno::update_request(), kuma::proxy_template()]
+    let mut all = vec![kyverno::cluster_policy(), kyverno::policy(), kyverno::update_request()];
+    all.extend(kuma::definitions());
+    all
+}
+
+/// The kinds of group `kuma.io`.
+pub fn mesh_kinds() -> impl Iterator<Item = &'static str> {
+    kuma::KINDS.iter().map(|kind| kind.name)
+}
+
+/// The schema of such a kind, as its definition has it; `None` for any other.
+pub fn mesh_schema(kind: &str) -> Option<Value> {
+    kuma::KINDS.iter().find(|known| known.name == kind).map(kuma::Kind::schema)
 }

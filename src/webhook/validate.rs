@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 
 use super::review::{Cause, Details, GroupVersionKind, Operation, Request, Status, Verdict};
-use crate::compile::{self, Findings};
+use crate::compile;
 use crate::core::problem::{Problem, Reason};
 
 /// API servers cut what is longer.
@@ -41,11 +41,10 @@ pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
     let Some(findings) = compile::check(object) else {
         return Verdict::allow();
     };
-    let Findings { mut errors, schema, warnings } = findings;
     // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
-    errors.extend(schema);
+    let errors = findings.refusals();
     let mut verdict = if errors.is_empty() { Verdict::allow() } else { Verdict::deny(invalid(request, &errors)) };
-    verdict.warnings = tell(&warnings);
+    verdict.warnings = tell(&findings.warnings);
     verdict
 }
 

@@ -8,7 +8,7 @@ mod role;
 
 use serde_json::Value;
 
-use crate::compile::{self, Findings};
+use crate::compile;
 use crate::core::problem::{FieldPath, Problem, Reason};
 use catalogue::{Catalogued, Scope};
 
@@ -101,9 +101,9 @@ pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem
     if let Some(problem) = check_origin(request.object) {
         return refuse(problem);
     }
-    let Findings { mut errors, schema, warnings } = compile::check(request.object).unwrap_or_default();
-    errors.extend(schema);
-    if errors.is_empty() { Ok(warnings) } else { Err(Refusal::invalid(request.object, &errors)) }
+    let findings = compile::check(request.object).unwrap_or_default();
+    let errors = findings.refusals();
+    if errors.is_empty() { Ok(findings.warnings) } else { Err(Refusal::invalid(request.object, &errors)) }
 }
 
 fn check_mesh(object: &Value, kind: &Catalogued) -> Option<Problem> {
