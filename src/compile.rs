@@ -142,7 +142,25 @@ fn group_of(document: &Value) -> &str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
+/// The generation of Kuma that a document has to please.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KumaVersion {
+    #[default]
+    Two,
+    Three,
+}
+
 impl Findings {
+    /// What the version of Kuma makes of the findings: for Kuma 3 the forms that it has no more are errors.
+    #[must_use]
+    pub fn seen_by(mut self, version: KumaVersion) -> Self {
+        if version == KumaVersion::Three {
+            let removed = self.warnings.extract_if(.., |warning| warning.reason == Reason::Removed);
+            self.errors.extend(removed);
+        }
+        self
+    }
+
     /// Adds an error.
     fn refuse(&mut self, field: &FieldPath, reason: Reason, message: impl Into<String>) {
         self.errors.push(Problem::new(field, reason, message));
