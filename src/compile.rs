@@ -8,6 +8,7 @@ mod format;
 pub mod generate;
 mod json_patch;
 pub mod mesh;
+pub mod migrate;
 mod modification;
 mod proxy_template;
 mod reader;
