@@ -329,3 +329,6 @@ fn object_at<'v>(document: &'v Value, root: &FieldPath) -> Option<&'v Value> {
 fn faults_of(object: &Value) -> Option<Vec<Problem>> {
     check(object).map(|Findings { errors, schema, .. }| errors.into_iter().chain(schema).collect())
 }
+
+#[cfg(test)]
+mod tests;
