@@ -52,7 +52,8 @@ pub struct Remark {
 /// Rewrites every policy of a stream of documents for Kuma 3.
 pub fn migrate(text: &str, settings: &Settings) -> Result<Migration, YamlError> {
     let documents = yaml::read(text).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let several_templates = template::meshes_with_several(documents.iter().flat_map(|document| objects(&document.value)));
+    let several_templates =
+        template::meshes_with_several(documents.iter().flat_map(|document| objects(&document.value)));
     let mut migration = Migration { text: String::new(), documents: Vec::new() };
     let mut copied = 0;
     for part in edit::parts(text).unwrap_or_default() {
@@ -274,8 +275,7 @@ impl<'m> Work<'m> {
 
     fn attempts(&self, root: &FieldPath, form: Form, stage: &Stage<'_>) -> Vec<Attempt> {
         let Some(object) = object_at(&self.value, root) else { return Vec::new() };
-        let surroundings =
-            Surroundings { text: &self.text, prefix: root, several_templates: self.several_templates };
+        let surroundings = Surroundings { text: &self.text, prefix: root, several_templates: self.several_templates };
         stage(&Subject { object, form, settings: self.settings }, &surroundings)
     }
 
@@ -288,7 +288,8 @@ impl<'m> Work<'m> {
             obstacle(format!("{error} (an alias, a merge key, or a key twice?): write it out and migrate again"))
         })?;
         let faults = object_at(&value, root).and_then(faults_of).unwrap_or_default();
-        let known = |fault: &&Problem| before.iter().any(|old| (&old.field, old.reason) == (&fault.field, fault.reason));
+        let known =
+            |fault: &&Problem| before.iter().any(|old| (&old.field, old.reason) == (&fault.field, fault.reason));
         if let Some(fault) = faults.iter().find(|fault| !known(fault)) {
             return Err(obstacle(format!("the rewrite for Kuma 3 would be refused: {fault}")));
         }

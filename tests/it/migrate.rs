@@ -45,9 +45,13 @@ fn check_remarks(
     let lines: Vec<_> = text.lines().collect();
     let document_of = |line: usize| lines[..line].iter().filter(|line| line.starts_with("---")).count();
     let prefix = format!("# {level}: ");
-    let mut expected: Vec<_> = lines.iter().enumerate().filter_map(|(number, line)| {
-        Some((document_of(number + 1), line.trim_start().strip_prefix(&prefix)?.to_owned()))
-    }).collect();
+    let mut expected: Vec<_> = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(number, line)| {
+            Some((document_of(number + 1), line.trim_start().strip_prefix(&prefix)?.to_owned()))
+        })
+        .collect();
     let told = migration.documents.iter().flat_map(|document| remarks(document));
     let mut told: Vec<_> =
         told.map(|remark| (document_of(remark.position.line), remark.problem.field.to_string())).collect();
@@ -62,7 +66,8 @@ fn check_result(name: &str, migration: &Migration) {
     for document in yaml::read(&migration.text) {
         let document = document.expect("good YAML").value;
         let items = document.get("items").and_then(|items| items.as_array()).cloned().unwrap_or(vec![document]);
-        let findings = items.iter().filter_map(writ::compile::check).map(|findings| findings.seen_by(KumaVersion::Three));
+        let findings =
+            items.iter().filter_map(writ::compile::check).map(|findings| findings.seen_by(KumaVersion::Three));
         refused += findings.filter(|findings| !findings.errors.is_empty() || !findings.schema.is_empty()).count();
     }
     let unfinished = migration.documents.iter().filter(|document| !document.remaining.is_empty()).count();

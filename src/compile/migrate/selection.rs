@@ -110,16 +110,18 @@ fn subset(reference: &Field<'_>) -> Attempt {
             edits.push(Edit::Rename { at: tags.path, key: "labels" });
         }
         (false, Some(labelled)) => {
-            let both: Map<_, _> = labelled.iter().chain(&given).map(|(key, value)| (key.clone(), value.clone())).collect();
+            let both: Map<_, _> =
+                labelled.iter().chain(&given).map(|(key, value)| (key.clone(), value.clone())).collect();
             edits.push(Edit::Remove { at: tags.path });
             edits.push(Edit::Replace { at: labels.path, key: "labels", value: Value::Object(both) });
         }
     }
     Ok(Rewrite {
         field: kind.path,
-        message: "MeshSubset becomes Dataplane with labels; it wins over policies for the whole mesh as before, but no more \
+        message:
+            "MeshSubset becomes Dataplane with labels; it wins over policies for the whole mesh as before, but no more \
                   over others of kind Dataplane"
-            .to_owned(),
+                .to_owned(),
         edits,
     })
 }

@@ -122,7 +122,9 @@ impl Draft<'_> {
         if *imports.value == json!([DEFAULT_IMPORT]) {
             self.edits.push(Edit::Remove { at: imports.path });
         } else if imports.is_filled() {
-            let message = format!("only `{DEFAULT_IMPORT}` is what a proxy gets without a template; other profiles have no equal");
+            let message = format!(
+                "only `{DEFAULT_IMPORT}` is what a proxy gets without a template; other profiles have no equal"
+            );
             self.obstacle(&imports, message);
         } else {
             let message = format!(
@@ -142,7 +144,10 @@ impl Draft<'_> {
     fn write_modifications(&mut self, modifications: &Field<'_>) {
         let entries = modifications.elements();
         if entries.is_empty() {
-            self.obstacle(modifications, "there are no modifications, and a MeshProxyPatch needs one: delete the template");
+            self.obstacle(
+                modifications,
+                "there are no modifications, and a MeshProxyPatch needs one: delete the template",
+            );
         }
         for entry in entries {
             for target in ["cluster", "listener", "virtualHost", "networkFilter", "httpFilter"] {
@@ -155,7 +160,10 @@ impl Draft<'_> {
             }
             let route = entry.below("route");
             if route.is_present() {
-                self.obstacle(&route, "Kuma's MeshProxyPatch has no `route`: modify the virtual hosts of the listener instead");
+                self.obstacle(
+                    &route,
+                    "Kuma's MeshProxyPatch has no `route`: modify the virtual hosts of the listener instead",
+                );
             }
         }
     }
@@ -231,7 +239,10 @@ impl Draft<'_> {
         let source = edit::source(self.surroundings.text, &value.path.below(self.surroundings.prefix));
         match source.filter(|source| read_value(source).as_ref() == Ok(value.value)) {
             Some(source) => self.edits.push(Edit::Set { at: value.path.clone(), value: Value::from(source) }),
-            None => self.obstacle(value, "the document stands here in a way that cannot become text: write it below `value: |`"),
+            None => self.obstacle(
+                value,
+                "the document stands here in a way that cannot become text: write it below `value: |`",
+            ),
         }
     }
 
@@ -300,7 +311,8 @@ impl Draft<'_> {
 /// configuration beside it.
 fn is_shorthand(document: &Map<String, Value>, is_patch: bool) -> bool {
     let has = |keys: &[&str]| keys.iter().any(|key| document.contains_key(*key));
-    let typed_by_text = ["typedConfig", "typed_config"].iter().any(|key| document.get(*key).is_some_and(Value::is_string));
+    let typed_by_text =
+        ["typedConfig", "typed_config"].iter().any(|key| document.get(*key).is_some_and(Value::is_string));
     let bare = is_patch && !document.is_empty() && !has(&["name", "typedConfig", "typed_config", "@type"]);
     typed_by_text || bare
 }

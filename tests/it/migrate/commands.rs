@@ -56,7 +56,11 @@ fn the_result_is_data_and_what_was_done_is_talk() {
 
     let ran = writ(&["migrate", &old, &stuck]).expect(1);
     assert_eq!(ran.out, format!("{NEW}---\n{STUCK}"));
-    assert!(ran.talk.contains(&format!("{stuck}:5: by hand: MeshTLS top: spec.targetRef.tags[\"a\"]: ")), "{}", ran.talk);
+    assert!(
+        ran.talk.contains(&format!("{stuck}:5: by hand: MeshTLS top: spec.targetRef.tags[\"a\"]: ")),
+        "{}",
+        ran.talk
+    );
 }
 
 #[test]
@@ -116,7 +120,9 @@ fn a_broken_file_stays_as_it_is() {
 fn validation_for_kuma_3_tells_the_same() {
     let (_folder, old, _) = folder();
     assert!(writ(&["validate", &old]).expect(0).out.contains(":5: warning: MeshTLS tls: spec.from: "));
-    assert!(writ(&["validate", "--kuma-version", "3", &old]).expect(1).out.contains(":5: error: MeshTLS tls: spec.from: "));
+    assert!(
+        writ(&["validate", "--kuma-version", "3", &old]).expect(1).out.contains(":5: error: MeshTLS tls: spec.from: ")
+    );
     writ(&["migrate", "-i", &old]).expect(0);
     writ(&["validate", "--kuma-version", "3", &old]).expect(0);
     writ(&["validate", "--kuma-version", "4", &old]).expect(2);

@@ -54,7 +54,11 @@ fn mappings_become_text() {
 
 #[test]
 fn entries_go_with_their_lines() {
-    check("a: 1\n# of b\nb: # here\n  c: 2\n  d: 3 # last\n# of e\ne: 4\n", &[remove("b")], "a: 1\n# of b\n# of e\ne: 4\n");
+    check(
+        "a: 1\n# of b\nb: # here\n  c: 2\n  d: 3 # last\n# of e\ne: 4\n",
+        &[remove("b")],
+        "a: 1\n# of b\n# of e\ne: 4\n",
+    );
     check("a: 1\nb: 2", &[remove("b")], "a: 1");
     check("l:\n- a: 1 # x\n  b: 2\n- a: 3\n", &[remove("l/0/a"), remove("l/1/a")], "l:\n- b: 2\n- {}\n");
     check("l:\n- b: 1\n  a: |\n    x\n\n- 2\n", &[remove("l/0/a")], "l:\n- b: 1\n\n- 2\n");

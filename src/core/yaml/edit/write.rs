@@ -62,7 +62,8 @@ impl Style {
     fn block(self, text: &str) -> String {
         let below = Self { indent: self.indent + 2, ..self };
         let lines = text.trim_end_matches('\n').split('\n');
-        let lines: String = lines.map(|line| if line.is_empty() { "\n".to_owned() } else { below.new_line() + line }).collect();
+        let lines: String =
+            lines.map(|line| if line.is_empty() { "\n".to_owned() } else { below.new_line() + line }).collect();
         format!(" |{lines}")
     }
 }
@@ -71,7 +72,9 @@ impl Style {
 fn is_plain_block(text: &str) -> bool {
     let one_end = text.ends_with('\n') && !text.ends_with("\n\n");
     let first = text.chars().next();
-    one_end && !first.is_some_and(char::is_whitespace) && !text.chars().any(|letter| letter.is_control() && letter != '\n')
+    one_end
+        && !first.is_some_and(char::is_whitespace)
+        && !text.chars().any(|letter| letter.is_control() && letter != '\n')
 }
 
 /// Whether a text needs no quotes, in a block and between braces, for readers of YAML 1.1 and 1.2.
