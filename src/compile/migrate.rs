@@ -6,15 +6,21 @@
 mod inbound;
 mod reference;
 mod selection;
+mod split;
 mod template;
 
 use serde_json::Value;
 
-use super::{Findings, Form, KumaVersion, check, group_of, identify};
+use super::{Findings, Form, Identity, KumaVersion, check, group_of, identify};
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::yaml::edit::{self, Edit, Part};
 use crate::core::yaml::{self, Document, Position, YamlError};
+use split::Halves;
+
+/// What the API server wrote about an object must not be said of a new one.
+const OF_THE_STORED_OBJECT: &[&str] =
+    &["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences"];
 
 /// What a migration has to know beside the documents.
 #[derive(Clone, Debug)]
@@ -54,17 +60,50 @@ pub fn migrate(text: &str, settings: &Settings) -> Result<Migration, YamlError> 
     let documents = yaml::read(text).into_iter().collect::<Result<Vec<_>, _>>()?;
     let several_templates =
         template::meshes_with_several(documents.iter().flat_map(|document| objects(&document.value)));
+    let named = |kind: &str, name: &str| {
+        let mut others = documents.iter().flat_map(|document| objects(&document.value)).filter_map(identify);
+        others.any(|other| other.kind == kind && other.name == name)
+    };
     let mut migration = Migration { text: String::new(), documents: Vec::new() };
     let mut copied = 0;
     for part in edit::parts(text).unwrap_or_default() {
         migration.text.push_str(&text[copied..part.range.start]);
         copied = part.range.end;
         let mut work = Work::new(&text[part.range.clone()], &part, settings, &several_templates);
-        migration.documents.extend(work.run());
-        migration.text.push_str(&work.text);
+        match split::split(&work.text, &work.value, named) {
+            Some(halves) => migration.take_halves(&work, halves),
+            None => migration.take(&mut work),
+        }
     }
     migration.text.push_str(&text[copied..]);
     Ok(migration)
+}
+
+impl Migration {
+    fn take(&mut self, work: &mut Work<'_>) {
+        self.documents.extend(work.run());
+        self.text.push_str(&work.text);
+    }
+
+    /// Takes what became of both halves of a policy, unless one of them is refused.
+    fn take_halves(&mut self, whole: &Work<'_>, halves: Halves) {
+        let Halves { outbound, inbound, name } = halves;
+        let mut works = [whole.with_text(outbound), whole.with_text(inbound)];
+        let is_good = |work: &Work<'_>| faults_of(&work.value).is_some_and(|faults| faults.is_empty());
+        let (Some(identity), true) = (identify(&whole.value), works.iter().all(is_good)) else {
+            return self.take(&mut whole.with_text(whole.text.clone()));
+        };
+        let root = FieldPath::root();
+        let field = root.field("spec").field("from");
+        let message = format!("`from` goes into a policy of its own, `{name}`: in Kuma 3 it cannot stand beside `to`");
+        let change = whole.remark(&root, Problem::new(&field, Reason::Removed, message));
+        let Identity { kind, name, .. } = identity;
+        self.documents.push(Migrated { kind, name, changes: vec![change], remaining: Vec::new() });
+        for (position, work) in works.iter_mut().enumerate() {
+            self.text.push_str(if position == 0 { "" } else { "\n---\n" });
+            self.take(work);
+        }
+    }
 }
 
 /// The objects of a document: itself, or the items of a `List`.
@@ -235,6 +274,12 @@ impl<'m> Work<'m> {
         };
         let value = original.as_ref().map(|document| document.value.clone()).unwrap_or_default();
         Self { text: text.to_owned(), original, value, lines_before: part.lines_before, settings, several_templates }
+    }
+
+    /// The same for another text, whose fields are still told by the places that they have in this one.
+    fn with_text(&self, text: String) -> Self {
+        let value = yaml::read_value(&text).unwrap_or_default();
+        Self { text, value, original: self.original.clone(), ..*self }
     }
 
     fn run(&mut self) -> Vec<Migrated> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Attempt, Field, Obstacle, Rewrite, Subject, Surroundings, selection};
+use super::{Attempt, Field, OF_THE_STORED_OBJECT, Obstacle, Rewrite, Subject, Surroundings, selection};
 use crate::compile::{Form, identify};
 use crate::core::yaml::edit::{self, Edit};
 use crate::core::yaml::read_value;
@@ -14,10 +14,6 @@ const MESH_LABEL: &str = "kuma.io/mesh";
 const DEFAULT_IMPORT: &str = "default-proxy";
 /// What only templates write as the origin of a resource.
 const ORIGINS: &[&str] = &["proxy-template-modifications", "proxy-template-raw"];
-/// What the API server wrote about the template must not be said of a new object.
-const OF_THE_STORED_OBJECT: &[&str] =
-    &["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences"];
-
 /// The meshes of which more than one of the objects is a template: of these only one applies to a proxy.
 pub(super) fn meshes_with_several<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Vec<String> {
     let is_template = |object: &&Value| identify(object).is_some_and(|identity| identity.kind == KIND);
