@@ -52,7 +52,7 @@ fn check_remarks(
             Some((document_of(number + 1), line.trim_start().strip_prefix(&prefix)?.to_owned()))
         })
         .collect();
-    let told = migration.documents.iter().flat_map(|document| remarks(document));
+    let told = migration.documents.iter().flat_map(remarks);
     let mut told: Vec<_> =
         told.map(|remark| (document_of(remark.position.line), remark.problem.field.to_string())).collect();
     expected.sort();

@@ -2,18 +2,23 @@
 
 use serde_json::json;
 
-use super::{Attempt, Obstacle, Rewrite, Subject};
+use super::subject::Subject;
+use super::{Attempt, Obstacle, Rewrite};
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::yaml::edit::Edit;
 
-pub(super) fn rewrite(subject: &Subject<'_>, policy: PolicyKind) -> Option<Attempt> {
+pub(super) fn rewrite(subject: &Subject<'_>) -> Vec<Attempt> {
+    attempt(subject).into_iter().collect()
+}
+
+fn attempt(subject: &Subject<'_>) -> Option<Attempt> {
     let spec = subject.spec();
     let (from, rules) = (spec.below("from"), spec.below("rules"));
     if !from.is_filled() {
         return None;
     }
     let obstacle = |message: &str| Some(Err(Obstacle::new(&from.path, &from.path, message)));
-    if policy == PolicyKind::TrafficPermission {
+    if subject.policy == Some(PolicyKind::TrafficPermission) {
         return obstacle(
             "Kuma 3 knows callers by their SPIFFE IDs, not by tags: write `rules` with `allow` and `deny` of the IDs that the \
              callers have in your mesh",

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Attempt, Field, Obstacle, Rewrite, Subject, selection};
+use super::subject::{Field, Subject};
+use super::{Attempt, Obstacle, Rewrite, selection};
 use crate::compile::Form;
 use crate::core::yaml::edit::Edit;
 

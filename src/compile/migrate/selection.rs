@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::reference::{self, NAME_LABEL, NAMESPACE_LABEL};
-use super::{Attempt, Field, Obstacle, Rewrite, Subject};
+use super::subject::{Field, Subject};
+use super::{Attempt, Obstacle, Rewrite};
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::{Problem, Reason};
@@ -20,14 +21,14 @@ pub(super) fn cures(object: &Value, fault: &Problem) -> bool {
         && kind == Some(TargetKind::MeshTcpRoute.name())
 }
 
-pub(super) fn rewrite(subject: &Subject<'_>, policy: PolicyKind) -> Vec<Attempt> {
+pub(super) fn rewrite(subject: &Subject<'_>) -> Vec<Attempt> {
     let reference = subject.spec().below("targetRef");
     let Some(kind) = TargetKind::parse(reference.below("kind").text()) else { return Vec::new() };
     let attempt = match kind {
         TargetKind::Mesh => whole_mesh(&reference),
         TargetKind::Dataplane => named_proxy(subject, &reference),
         TargetKind::MeshSubset => Some(subset(&reference)),
-        TargetKind::MeshHttpRoute | TargetKind::MeshTcpRoute => Some(route(subject, policy, kind, &reference)),
+        TargetKind::MeshHttpRoute | TargetKind::MeshTcpRoute => Some(route(subject, kind, &reference)),
         TargetKind::MeshGateway => Some(Err(by_hand(
             &reference,
             "Kuma 3 has no MeshGateway: move the gateway to the Gateway API, then select its proxies by kind Dataplane \
@@ -127,8 +128,8 @@ fn subset(reference: &Field<'_>) -> Attempt {
 }
 
 /// A route goes from the top level into every entry of `to`.
-fn route(subject: &Subject<'_>, policy: PolicyKind, kind: TargetKind, reference: &Field<'_>) -> Attempt {
-    if policy == PolicyKind::RateLimit {
+fn route(subject: &Subject<'_>, kind: TargetKind, reference: &Field<'_>) -> Attempt {
+    if subject.policy == Some(PolicyKind::RateLimit) {
         return Err(by_hand(
             reference,
             "a MeshRateLimit of Kuma 3 cannot name a route: limit the whole proxy by kind Dataplane with labels and `rules`",

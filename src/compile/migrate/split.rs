@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{OF_THE_STORED_OBJECT, Plan};
+use super::template::OF_THE_STORED_OBJECT;
+use super::work::policy_kind;
 use crate::compile::{Form, identify};
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::FieldPath;
@@ -23,8 +24,8 @@ pub(super) struct Halves {
 /// Splits a policy, if that is what keeps its `from` from becoming `rules`. `is_taken` knows the names of the others.
 pub(super) fn split(text: &str, object: &Value, is_taken: impl Fn(&str, &str) -> bool) -> Option<Halves> {
     let identity = identify(object)?;
-    let plan = Plan::of(object, &identity.kind, identity.form)?;
-    let Plan::Policy(PolicyKind::Timeout | PolicyKind::AccessLog | PolicyKind::CircuitBreaker) = plan else {
+    let (PolicyKind::Timeout | PolicyKind::AccessLog | PolicyKind::CircuitBreaker) = policy_kind(object, &identity)??
+    else {
         return None;
     };
     let spec = object.get("spec")?;

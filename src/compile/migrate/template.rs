@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Attempt, Field, OF_THE_STORED_OBJECT, Obstacle, Rewrite, Subject, Surroundings, selection};
+use super::subject::{Field, Subject};
+use super::{Attempt, Obstacle, Rewrite, selection};
 use crate::compile::{Form, identify};
 use crate::core::yaml::edit::{self, Edit};
 use crate::core::yaml::read_value;
@@ -14,10 +15,14 @@ const MESH_LABEL: &str = "kuma.io/mesh";
 const DEFAULT_IMPORT: &str = "default-proxy";
 /// What only templates write as the origin of a resource.
 const ORIGINS: &[&str] = &["proxy-template-modifications", "proxy-template-raw"];
+/// What the API server wrote about an object must not be said of a new one.
+pub(super) const OF_THE_STORED_OBJECT: &[&str] =
+    &["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences"];
+
 /// The meshes of which more than one of the objects is a template: of these only one applies to a proxy.
-pub(super) fn meshes_with_several<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Vec<String> {
-    let is_template = |object: &&Value| identify(object).is_some_and(|identity| identity.kind == KIND);
-    let mut meshes: Vec<_> = objects.into_iter().filter(is_template).map(|object| mesh_of(object).to_owned()).collect();
+pub(super) fn meshes_with_several(objects: &[&Value]) -> Vec<String> {
+    let is_template = |object: &&&Value| identify(object).is_some_and(|identity| identity.kind == KIND);
+    let mut meshes: Vec<_> = objects.iter().filter(is_template).map(|object| mesh_of(object).to_owned()).collect();
     meshes.sort();
     let mut several: Vec<_> = meshes.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect();
     several.dedup();
@@ -29,8 +34,8 @@ fn mesh_of(object: &Value) -> &str {
 }
 
 /// One rewrite of the whole, or everything that stands in its way.
-pub(super) fn rewrite(subject: &Subject<'_>, surroundings: &Surroundings<'_>) -> Vec<Attempt> {
-    let mut draft = Draft { subject, surroundings, edits: Vec::new(), obstacles: Vec::new() };
+pub(super) fn rewrite(subject: &Subject<'_>) -> Vec<Attempt> {
+    let mut draft = Draft { subject, edits: Vec::new(), obstacles: Vec::new() };
     draft.write();
     let Draft { edits, obstacles, .. } = draft;
     if !obstacles.is_empty() {
@@ -44,7 +49,6 @@ pub(super) fn rewrite(subject: &Subject<'_>, surroundings: &Surroundings<'_>) ->
 
 struct Draft<'d> {
     subject: &'d Subject<'d>,
-    surroundings: &'d Surroundings<'d>,
     edits: Vec<Edit>,
     obstacles: Vec<Obstacle>,
 }
@@ -53,7 +57,7 @@ impl Draft<'_> {
     fn write(&mut self) {
         let root = self.subject.root();
         let mesh = mesh_of(root.value);
-        if self.surroundings.several_templates.iter().any(|several| several == mesh) {
+        if self.subject.several_templates.iter().any(|several| several == mesh) {
             let message = format!(
                 "of several templates only one applies to a proxy, of MeshProxyPatches all do, and there are several of mesh \
                  `{mesh}` here: make one of them first, or migrate each in a file of its own if no proxy has two"
@@ -104,8 +108,7 @@ impl Draft<'_> {
                         "the tag `{tag}: {value}` of inbounds is not known to equal a label of proxies: write a MeshProxyPatch \
                          with kind Dataplane and the labels of these proxies"
                     );
-                    let field = Field { value: &super::ABSENT, path: tags.path.key(tag) };
-                    self.obstacle(&field, message);
+                    self.obstacle(&Field::absent(tags.path.key(tag)), message);
                 }
             }
         }
@@ -232,7 +235,7 @@ impl Draft<'_> {
         if value.value.is_string() {
             return;
         }
-        let source = edit::source(self.surroundings.text, &value.path.below(self.surroundings.prefix));
+        let source = edit::source(self.subject.text, &value.path.below(self.subject.root));
         match source.filter(|source| read_value(source).as_ref() == Ok(value.value)) {
             Some(source) => self.edits.push(Edit::Set { at: value.path.clone(), value: Value::from(source) }),
             None => self.obstacle(

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::compile::Findings;
 use crate::compile::mesh::proxy_patch;
 use crate::compile::proxy_template;
 use crate::compile::reader::Node;

@@ -91,16 +91,16 @@ fn new_entries_look_like_their_neighbours() {
 #[test]
 fn entries_are_renamed_replaced_and_nested() {
     let rename = Edit::Rename { at: path("a/b"), key: "c" };
-    check("a:\n  b: # why\n  - 1\n", &[rename.clone()], "a:\n  c: # why\n  - 1\n");
+    check("a:\n  b: # why\n  - 1\n", std::slice::from_ref(&rename), "a:\n  c: # why\n  - 1\n");
     check("{\"a\": {\"b\": 1}}", &[rename], "{\"a\": {\"c\": 1}}");
     let replace = Edit::Replace { at: path("a/name"), key: "labels", value: json!({"x": "v"}) };
     check("a:\n- 1\nb: 2\n", &[Edit::Replace { at: path("a"), key: "c", value: json!(3) }], "c: 3\nb: 2\n");
-    check("a:\n  name: z # n\n  q: 1\n", &[replace.clone()], "a:\n  labels:\n    x: v # n\n  q: 1\n");
+    check("a:\n  name: z # n\n  q: 1\n", std::slice::from_ref(&replace), "a:\n  labels:\n    x: v # n\n  q: 1\n");
     check("a: {name: z, q: 1}\n", &[replace], "a: {labels: {x: v}, q: 1}\n");
     let nest = Edit::Nest { at: path("conf"), under: "spec" };
     check(
         "a: 1\nconf: # c\n  t: |\n    x\n\n    y\n  # end\nb: 2\n",
-        &[nest.clone()],
+        std::slice::from_ref(&nest),
         "a: 1\nspec:\n  conf: # c\n    t: |\n      x\n\n      y\n  # end\nb: 2\n",
     );
     check("{conf: {a: 1}}", &[nest], "{spec: {conf: {a: 1}}}");
