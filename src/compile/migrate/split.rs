@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::template::OF_THE_STORED_OBJECT;
-use super::work::policy_kind;
+use super::work::{Work, policy_kind};
 use crate::compile::{Form, identify};
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::FieldPath;
@@ -22,7 +22,8 @@ pub(super) struct Halves {
 }
 
 /// Splits a policy, if that is what keeps its `from` from becoming `rules`. `is_taken` knows the names of the others.
-pub(super) fn split(text: &str, object: &Value, is_taken: impl Fn(&str, &str) -> bool) -> Option<Halves> {
+pub(super) fn split(work: &Work<'_>, is_taken: impl Fn(&str, &str) -> bool) -> Option<Halves> {
+    let (text, object) = (&work.text, &work.value);
     let identity = identify(object)?;
     let (PolicyKind::Timeout | PolicyKind::AccessLog | PolicyKind::CircuitBreaker) = policy_kind(object, &identity)??
     else {
@@ -33,8 +34,8 @@ pub(super) fn split(text: &str, object: &Value, is_taken: impl Fn(&str, &str) ->
     let is_for_all = |entry: &Value| entry.get("targetRef") == Some(&json!({"kind": "Mesh"}));
     let from_all = spec.get("from").and_then(Value::as_array).is_some_and(|from| from.iter().all(is_for_all));
     let name = format!("{}{SUFFIX}", identity.name);
-    // Two documents cannot stand in one that is written with braces, as JSON is.
-    let one_by_nature = text.trim_start().starts_with('{');
+    // Two documents cannot stand in a list, nor in a file that is written with braces, as JSON is.
+    let one_by_nature = text.trim_start().starts_with('{') || !work.object.root.steps().is_empty();
     if !is_filled("to") || !is_filled("from") || !from_all || one_by_nature || is_taken(&identity.kind, &name) {
         return None;
     }

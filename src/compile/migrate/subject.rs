@@ -14,9 +14,8 @@ pub(super) struct Subject<'o> {
     /// `None` for a template.
     pub(super) policy: Option<PolicyKind>,
     pub(super) settings: &'o Settings,
-    /// The text of the document, and the way to the object in it.
+    /// How it is written.
     pub(super) text: &'o str,
-    pub(super) root: &'o FieldPath,
     /// The meshes of which there is more than one template.
     pub(super) several_templates: &'o [String],
 }

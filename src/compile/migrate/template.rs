@@ -20,9 +20,9 @@ pub(super) const OF_THE_STORED_OBJECT: &[&str] =
     &["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences"];
 
 /// The meshes of which more than one of the objects is a template: of these only one applies to a proxy.
-pub(super) fn meshes_with_several(objects: &[&Value]) -> Vec<String> {
-    let is_template = |object: &&&Value| identify(object).is_some_and(|identity| identity.kind == KIND);
-    let mut meshes: Vec<_> = objects.iter().filter(is_template).map(|object| mesh_of(object).to_owned()).collect();
+pub(super) fn meshes_with_several<'o>(objects: impl Iterator<Item = &'o Value>) -> Vec<String> {
+    let is_template = |object: &&Value| identify(object).is_some_and(|identity| identity.kind == KIND);
+    let mut meshes: Vec<_> = objects.filter(is_template).map(|object| mesh_of(object).to_owned()).collect();
     meshes.sort();
     let mut several: Vec<_> = meshes.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect();
     several.dedup();
@@ -235,7 +235,7 @@ impl Draft<'_> {
         if value.value.is_string() {
             return;
         }
-        let source = edit::source(self.subject.text, &value.path.below(self.subject.root));
+        let source = edit::source(self.subject.text, &value.path);
         match source.filter(|source| read_value(source).as_ref() == Ok(value.value)) {
             Some(source) => self.edits.push(Edit::Set { at: value.path.clone(), value: Value::from(source) }),
             None => self.obstacle(

@@ -1,23 +1,20 @@
-//! One document while it is rewritten.
+//! One object while it is rewritten.
 
 use serde_json::Value;
 
 use super::subject::Subject;
-use super::{
-    Attempt, Migrated, Obstacle, Remark, Rewrite, Settings, inbound, items, objects, reference, selection, template,
-};
+use super::{Attempt, Migrated, Object, Obstacle, Remark, Rewrite, Settings, inbound, reference, selection, template};
 use crate::compile::{Findings, Form, Identity, KumaVersion, check, group_of, identify};
 use crate::core::mesh::policy::PolicyKind;
-use crate::core::problem::{FieldPath, Problem, Reason, Step};
-use crate::core::yaml::{self, Document, Position, edit};
+use crate::core::problem::{Problem, Reason};
+use crate::core::yaml::{self, edit};
 
-/// A document, its text and its value in step.
+/// An object, its text and its value in step.
 pub(super) struct Work<'m> {
     pub(super) text: String,
     pub(super) value: Value,
     /// As it was read; it knows the lines.
-    original: Option<Document>,
-    lines_before: usize,
+    pub(super) object: &'m Object<'m>,
     settings: &'m Settings,
     several_templates: &'m [String],
 }
@@ -45,33 +42,23 @@ pub(super) fn faults_of(object: &Value) -> Option<Vec<Problem>> {
 
 impl<'m> Work<'m> {
     pub(super) fn new(
-        text: &str,
-        lines_before: usize,
+        text: String,
+        object: &'m Object<'m>,
         settings: &'m Settings,
         several_templates: &'m [String],
     ) -> Self {
-        let original = yaml::read(text).pop().and_then(Result::ok);
-        let value = original.as_ref().map(|document| document.value.clone()).unwrap_or_default();
-        Self { text: text.to_owned(), value, original, lines_before, settings, several_templates }
+        Self { text, value: object.value.clone(), object, settings, several_templates }
     }
 
     /// The same for another text, whose fields are still told by the places that they have in this one.
     pub(super) fn with_text(&self, text: String) -> Self {
         let value = yaml::read_value(&text).unwrap_or_default();
-        Self { text, value, original: self.original.clone(), ..*self }
-    }
-
-    pub(super) fn run(&mut self) -> Vec<Migrated> {
-        let roots = match items(&self.value) {
-            Some(items) => (0..items.len()).map(|index| FieldPath::root().field("items").index(index)).collect(),
-            None => vec![FieldPath::root()],
-        };
-        roots.iter().filter_map(|root| self.migrate(root)).collect()
+        Self { text, value, ..*self }
     }
 
     /// Rewrites one object; `None` if there is nothing to say about it.
-    fn migrate(&mut self, root: &FieldPath) -> Option<Migrated> {
-        let object = object_at(&self.value, root)?;
+    pub(super) fn run(&mut self) -> Option<Migrated> {
+        let object = &self.value;
         let identity = identify(object)?;
         let policy = policy_kind(object, &identity)?;
         let faults = faults_of(object)?;
@@ -79,66 +66,55 @@ impl<'m> Work<'m> {
         let Identity { kind, name, form } = identity;
         let mut migrated = Migrated { kind, name, changes: Vec::new(), remaining: Vec::new() };
         if !fatal.is_empty() {
-            migrated.remaining = fatal.into_iter().map(|fault| self.remark(root, fault)).collect();
+            migrated.remaining = fatal.into_iter().map(|fault| self.remark(fault)).collect();
             return Some(migrated);
         }
         let mut obstacles = Vec::new();
         for stage in if policy.is_some() { OF_POLICIES } else { OF_TEMPLATES } {
-            for attempt in self.attempts(root, form, policy, *stage) {
-                match attempt.and_then(|rewrite| self.perform(root, rewrite, &faults)) {
+            for attempt in self.attempts(form, policy, *stage) {
+                match attempt.and_then(|rewrite| self.perform(rewrite, &faults)) {
                     Ok(change) => migrated.changes.push(change),
                     Err(obstacle) => obstacles.push(obstacle),
                 }
             }
         }
-        migrated.remaining = self.remaining(root, obstacles);
+        migrated.remaining = self.remaining(obstacles);
         (!migrated.changes.is_empty() || !migrated.remaining.is_empty()).then_some(migrated)
     }
 
-    fn attempts(&self, root: &FieldPath, form: Form, policy: Option<PolicyKind>, stage: Stage) -> Vec<Attempt> {
-        let Some(object) = object_at(&self.value, root) else { return Vec::new() };
-        let Self { text, settings, several_templates, .. } = self;
-        stage(&Subject { object, form, policy, settings, text, root, several_templates })
+    fn attempts(&self, form: Form, policy: Option<PolicyKind>, stage: Stage) -> Vec<Attempt> {
+        let Self { text, value: object, settings, several_templates, .. } = self;
+        stage(&Subject { object, form, policy, settings, text, several_templates })
     }
 
     /// Does a rewrite, unless the object would have a fault by it that it did not have.
-    fn perform(&mut self, root: &FieldPath, rewrite: Rewrite, before: &[Problem]) -> Result<Remark, Obstacle> {
+    fn perform(&mut self, rewrite: Rewrite, before: &[Problem]) -> Result<Remark, Obstacle> {
         let Rewrite { field, message, edits } = rewrite;
         let obstacle = |message: String| Obstacle::new(&field, &field, message);
-        let edits: Vec<_> = edits.iter().map(|edit| edit.below(root)).collect();
         let (text, value) = edit::apply(&self.text, &self.value, &edits).map_err(|error| {
             obstacle(format!("{error} (an alias, a merge key, or a key twice?): write it out and migrate again"))
         })?;
-        let faults = object_at(&value, root).and_then(faults_of).unwrap_or_default();
+        let faults = faults_of(&value).unwrap_or_default();
         let known =
             |fault: &&Problem| before.iter().any(|old| (&old.field, old.reason) == (&fault.field, fault.reason));
         if let Some(fault) = faults.iter().find(|fault| !known(fault)) {
             return Err(obstacle(format!("the rewrite for Kuma 3 would be refused: {fault}")));
         }
         (self.text, self.value) = (text, value);
-        Ok(self.remark(root, Problem::new(&field, Reason::Removed, message)))
+        Ok(self.remark(Problem::new(&field, Reason::Removed, message)))
     }
 
     /// What Kuma 3 refuses in what has become of the object, each with the reason why it is still there.
-    fn remaining(&self, root: &FieldPath, obstacles: Vec<Obstacle>) -> Vec<Remark> {
-        let findings = object_at(&self.value, root).and_then(check).unwrap_or_default();
+    fn remaining(&self, obstacles: Vec<Obstacle>) -> Vec<Remark> {
+        let findings = check(&self.value).unwrap_or_default();
         let mut refused = findings.seen_by(KumaVersion::Three).errors;
         refused.retain(|problem| !obstacles.iter().any(|obstacle| obstacle.explains(problem)));
         let explained = obstacles.into_iter().map(|obstacle| obstacle.problem);
-        explained.chain(refused).map(|problem| self.remark(root, problem)).collect()
+        explained.chain(refused).map(|problem| self.remark(problem)).collect()
     }
 
-    pub(super) fn remark(&self, root: &FieldPath, problem: Problem) -> Remark {
-        let at = self.original.as_ref().map(|document| document.position_of(&problem.field.below(root)));
-        let Position { line, column } = at.unwrap_or(Position { line: 1, column: 1 });
-        Remark { position: Position { line: line + self.lines_before, column }, problem }
-    }
-}
-
-/// The object at a root that is the document itself or an item of its list.
-fn object_at<'v>(document: &'v Value, root: &FieldPath) -> Option<&'v Value> {
-    match root.steps().last() {
-        Some(Step::Index(index)) => objects(document).get(*index).copied(),
-        _ => Some(document),
+    pub(super) fn remark(&self, problem: Problem) -> Remark {
+        let Object { document, root, .. } = self.object;
+        Remark { position: document.position_of(&problem.field.below(root)), problem }
     }
 }

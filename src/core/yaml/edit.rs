@@ -73,18 +73,6 @@ pub fn source(text: &str, at: &FieldPath) -> Option<String> {
 }
 
 impl Edit {
-    /// The edit of a value, as an edit of the document that holds the value at `parent`.
-    #[must_use]
-    pub fn below(&self, parent: &FieldPath) -> Self {
-        let mut edit = self.clone();
-        match &mut edit {
-            Self::Set { at, .. } | Self::Rename { at, .. } | Self::Replace { at, .. } => *at = at.below(parent),
-            Self::Remove { at } | Self::Nest { at, .. } => *at = at.below(parent),
-            Self::Insert { into, .. } => *into = into.below(parent),
-        }
-        edit
-    }
-
     fn change_value(&self, root: &mut Value) -> Option<()> {
         match self {
             Self::Set { at, value } => *find_mut(root, &at.steps())? = value.clone(),

@@ -120,10 +120,15 @@ fn what_cannot_be_changed_in_place_is_refused() {
 
 #[test]
 fn documents_have_their_places() {
-    let text = "# first\na: 1 # x\n# behind\n---\n\n# only a comment\n---\n- b\n\n...\n--- # c\nd: |\n  x\n";
-    let parts = parts(text).expect("good YAML");
-    let texts: Vec<_> = parts.iter().map(|part| (&text[part.range.clone()], part.lines_before)).collect();
-    assert_eq!(texts, [("a: 1 # x", 1), ("- b", 7), ("d: |\n  x", 11)]);
+    let text = "# first\na: 1 # x\n# behind\n---\n\n# only a comment\n---\n- b\n\n...\n--- ~\n--- # c\nd: |\n  x\n";
+    let texts = |text: &str| -> Vec<_> {
+        let parts = parts(text).expect("good YAML");
+        parts.iter().map(|part| (text[part.range.clone()].to_owned(), part.indent)).collect()
+    };
+    let part = |text: &str, indent| (text.to_owned(), indent);
+    assert_eq!(texts(text), [part("a: 1 # x", 0), part("- b", 0), part("d: |\n  x", 0)]);
+    let list = "kind: List\nitems:\n  - a: 1\n    b: 2 # b\n  -\n    c: 3\n  - {d: 4} # d\n";
+    assert_eq!(texts(list), [part("a: 1\n    b: 2 # b", 4), part("c: 3", 4), part("{d: 4}", 0)]);
     assert_eq!(super::parts("a: ["), None);
 }
 

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
+use serde_json::Value;
 
-use crate::core::yaml::MAX_DEPTH;
+use crate::core::yaml::{MAX_DEPTH, scalar};
 
 /// A value and its place.
 #[derive(Clone, Debug)]
@@ -33,23 +34,29 @@ pub(super) struct Entry {
     pub(super) node: Tree,
 }
 
-/// Where one document of a stream stands: from the line on which it begins to the end of its last line.
+/// Where one document of a stream stands, or one item of a `List`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
+    /// Whole lines, but for what stands before an item on its first line, and around one with braces.
     pub range: Range<usize>,
-    /// How many lines stand before it.
-    pub lines_before: usize,
+    /// How many blanks must stand before it so that it is a document of its own.
+    pub indent: usize,
 }
 
-/// The documents of a stream that have a content; `None` if the text is not good YAML.
+/// The documents of a stream that have a content, each `List` by its items, as kubectl reads them; `None` if the text is
+/// not good YAML.
 pub fn parts(text: &str) -> Option<Vec<Part>> {
-    let trees = read_all(text)?;
-    let part = |tree: Tree| {
-        let start = super::line_start(text, tree.span.start);
-        let range = start..super::line_end(text, tree.span.end.max(start));
-        Part { lines_before: text[..start].matches('\n').count(), range }
-    };
-    Some(trees.into_iter().map(part).collect())
+    let mut parts = Vec::new();
+    for tree in read_all(text)? {
+        match tree.items(text) {
+            Some(items) => parts.extend(items.iter().map(|item| item.as_item(text))),
+            None => {
+                let start = super::line_start(text, tree.span.start);
+                parts.push(Part { range: start..super::line_end(text, tree.span.end.max(start)), indent: 0 });
+            }
+        }
+    }
+    Some(parts)
 }
 
 impl Tree {
@@ -64,9 +71,29 @@ impl Tree {
         Self { span, flow: false, block_scalar, kind: Kind::Scalar }
     }
 
+    /// The items, if it is a `List` of Kubernetes.
+    fn items(&self, text: &str) -> Option<&[Tree]> {
+        let Kind::Map(entries) = &self.kind else { return None };
+        let named = |name: &str| entries.iter().rfind(|entry| entry.name == name).map(|entry| &entry.node);
+        let kind = text.get(named("kind")?.span.clone()).map(unquoted)?;
+        match &named("items")?.kind {
+            Kind::List(items) if kind == "List" => Some(items),
+            _ => None,
+        }
+    }
+
+    fn as_item(&self, text: &str) -> Part {
+        let Range { start, end } = self.span;
+        if self.flow || matches!(self.kind, Kind::Scalar) {
+            return Part { range: start..end, indent: 0 };
+        }
+        Part { range: start..super::line_end(text, end), indent: super::column(text, start) }
+    }
+
     /// Whether it is nothing at all: a document without content.
-    fn is_nothing(&self) -> bool {
-        matches!(self.kind, Kind::Scalar) && self.span.is_empty()
+    fn is_nothing(&self, text: &str) -> bool {
+        let written = text.get(self.span.clone()).unwrap_or_default();
+        matches!(self.kind, Kind::Scalar) && !self.block_scalar && scalar::resolve(None, written) == Ok(Value::Null)
     }
 
     fn push(&mut self, child: Tree, text: &str) {
@@ -128,7 +155,7 @@ fn read_all(text: &str) -> Option<Vec<Tree>> {
         };
         match open.last_mut() {
             Some(parent) => parent.push(done, text),
-            None if done.is_nothing() => {}
+            None if done.is_nothing(text) => {}
             None => documents.push(done),
         }
     }
