@@ -12,6 +12,7 @@ mod format;
 mod jp;
 mod live;
 mod load;
+mod migrate;
 mod output;
 mod plan;
 mod rbac;
@@ -31,6 +32,7 @@ use clap::{Parser, Subcommand};
 pub use apply::Apply;
 pub use explain::Explain;
 pub use jp::Jp;
+pub use migrate::Migrate;
 pub use plan::Plan;
 pub use rbac::Rbac;
 pub use serve::Serve;
@@ -52,6 +54,7 @@ enum Command {
     Apply(Apply),
     Explain(Explain),
     Jp(Jp),
+    Migrate(Migrate),
     Plan(Plan),
     Rbac(Rbac),
     Serve(Box<Serve>),
@@ -67,11 +70,12 @@ pub enum Outcome {
 }
 
 impl Command {
-    fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> anyhow::Result<Outcome> {
         match self {
             Self::Apply(command) => command.run(out),
             Self::Explain(command) => command.run(out),
             Self::Jp(command) => command.run(out),
+            Self::Migrate(command) => command.run(out, talk),
             Self::Plan(command) => command.run(out),
             Self::Rbac(command) => command.run(out),
             Self::Serve(command) => command.run(out),
@@ -87,5 +91,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write, t
         Ok(cli) => cli,
         Err(error) => return output::usage(&error, out, talk),
     };
-    output::exit_code(cli.command.run(out), talk)
+    let outcome = cli.command.run(out, talk);
+    output::exit_code(outcome, talk)
 }

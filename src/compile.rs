@@ -8,6 +8,7 @@ mod format;
 pub mod generate;
 mod json_patch;
 pub mod mesh;
+pub mod migrate;
 mod modification;
 mod proxy_template;
 mod reader;
@@ -168,12 +169,30 @@ fn group_of(document: &Value) -> &str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
+/// The generation of Kuma that a document has to please.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KumaVersion {
+    #[default]
+    Two,
+    Three,
+}
+
 impl Findings {
     /// All errors: what the schema says of a field that the checks have spoken of need not be told again.
     pub fn refusals(&self) -> Vec<Problem> {
         let told: BTreeSet<_> = self.errors.iter().map(|error| &error.field).collect();
         let news = self.schema.iter().filter(|problem| !told.contains(&problem.field));
         self.errors.iter().chain(news).cloned().collect()
+    }
+
+    /// What the version of Kuma makes of the findings: for Kuma 3 the forms that it has no more are errors.
+    #[must_use]
+    pub fn seen_by(mut self, version: KumaVersion) -> Self {
+        if version == KumaVersion::Three {
+            let removed = self.warnings.extract_if(.., |warning| warning.reason == Reason::Removed);
+            self.errors.extend(removed);
+        }
+        self
     }
 
     /// Adds an error.

@@ -23,6 +23,10 @@ enum Kind {
 }
 
 impl Format {
+    pub(super) fn is_text(self) -> bool {
+        self.output == Kind::Text
+    }
+
     /// Prints `data` as JSON or YAML, or calls `text`.
     pub(super) fn print(
         self,

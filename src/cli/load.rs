@@ -34,22 +34,38 @@ pub(super) struct Placed {
     prefix: Vec<usize>,
 }
 
+/// The text of a file, or of standard input.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// As it is told to people.
+    pub(super) file: String,
+    /// `None` for standard input.
+    pub(super) path: Option<PathBuf>,
+    pub(super) text: String,
+}
+
 /// Reads every document of the given files; folders give their `.yaml`, `.yml` and `.json` files in order of name.
 pub(super) fn load(paths: &[PathBuf]) -> anyhow::Result<Vec<Loaded>> {
-    let mut loaded = Vec::new();
+    let sources = sources(paths)?;
+    Ok(sources.iter().flat_map(|source| split(&source.file, &source.text)).collect())
+}
+
+/// Reads the given files as they are; folders as [`load`] does.
+pub(super) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
+    let mut sources = Vec::new();
     for path in paths {
         if path.as_os_str() == STDIN {
             let mut text = String::new();
             std::io::stdin().lock().take(MAX_FILE_BYTES).read_to_string(&mut text).context("reading standard input")?;
-            loaded.extend(split(STDIN, &text));
+            sources.push(Source { file: STDIN.to_owned(), path: None, text });
             continue;
         }
         for file in files_below(path)? {
             let text = read_text(&file)?;
-            loaded.extend(split(&file.display().to_string(), &text));
+            sources.push(Source { file: file.display().to_string(), path: Some(file), text });
         }
     }
-    Ok(loaded)
+    Ok(sources)
 }
 
 /// The documents of one text.

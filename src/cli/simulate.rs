@@ -150,7 +150,7 @@ impl Simulation {
         let given = self.values.given(&file.policy.key.name, &rule.name, &key.name);
         let mut facts = Facts::new(clock::now(), seed(&[&policy, &rule.name, &trigger]));
         let request = self.request(object, &given);
-        facts.given = given.variables;
+        (facts.given, facts.given_each) = (given.variables, given.each);
         let skip = |because: String| Skipped {
             policy: policy.clone(),
             rule: rule.name.clone(),
@@ -198,6 +198,13 @@ impl Simulation {
             "kind": {"group": gvk.group, "version": gvk.version, "kind": gvk.kind},
             "object": object, "oldObject": null, "userInfo": {}, "dryRun": false,
         });
+        let subresource = self.values.subresource(&gvk);
+        if let Some(subresource) = subresource {
+            let Gvk { group, version, .. } = &subresource.parent;
+            request["resource"] = json!({"group": group, "version": version, "resource": subresource.parent_resource});
+            request["subResource"] = subresource.name.as_str().into();
+        }
+        let resource = subresource.map_or(gvk, |subresource| subresource.parent.clone());
         overlay(&mut request, &Value::Object(self.requester.clone()));
         overlay(&mut request, &Value::Object(given.request.clone()));
         if request["operation"] == "DELETE" {
@@ -209,7 +216,7 @@ impl Simulation {
         };
         let (roles, cluster_roles) = (roles("roles"), roles("clusterRoles"));
         let fields = request.as_object().cloned().unwrap_or_default();
-        Trigger::admission(fields, gvk, roles, cluster_roles)
+        Trigger::admission(fields, resource, roles, cluster_roles)
     }
 
     /// A rule that found no trigger says so once, with the last reason it had.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::format::Format;
 use super::load::{self, Loaded, Placed};
-use crate::compile::{self, Findings};
+use crate::compile::{self, Findings, KumaVersion};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::yaml::{NoteKind, Position};
 
@@ -18,6 +18,7 @@ use crate::core::yaml::{NoteKind, Position};
 Examples:
   writ validate policy.yaml                  one file, all its documents
   writ validate manifests/ -o json           a folder, for programs
+  writ validate --kuma-version 3 policies/   also refuse what Kuma 3 has no more
   kubectl get proxytemplates -o yaml | writ validate -
 
 Exit codes: 0 all valid, 1 a document is invalid, 2 could not run.")]
@@ -25,8 +26,19 @@ pub struct Validate {
     /// Files or folders with policies (YAML or JSON); `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// The Kuma that mesh policies are for: 2 warns of what Kuma 3 has no more, 3 refuses it
+    #[arg(long, value_enum, default_value_t = Kuma::Two, value_name = "VERSION")]
+    kuma_version: Kuma,
     #[command(flatten)]
     format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kuma {
+    #[value(name = "2")]
+    Two,
+    #[value(name = "3")]
+    Three,
 }
 
 /// One document and what was found in it.
@@ -51,12 +63,16 @@ struct Finding {
 
 impl Validate {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { files, format } = self;
+        let Self { files, kuma_version, format } = self;
+        let version = match kuma_version {
+            Kuma::Two => KumaVersion::Two,
+            Kuma::Three => KumaVersion::Three,
+        };
         let loaded = load::load(&files)?;
         if loaded.is_empty() {
             anyhow::bail!("no documents in {}", list(&files));
         }
-        let reports: Vec<Report> = loaded.into_iter().map(inspect).collect();
+        let reports: Vec<Report> = loaded.into_iter().map(|loaded| inspect(loaded, version)).collect();
         let data = || Value::Array(reports.iter().map(Report::to_json).collect());
         format.print(out, data, |out| print_text(&reports, out))?;
         let clean = reports.iter().all(Report::is_valid);
@@ -64,7 +80,7 @@ impl Validate {
     }
 }
 
-fn inspect(loaded: Loaded) -> Report {
+fn inspect(loaded: Loaded, version: KumaVersion) -> Report {
     let Loaded { file, index, document } = loaded;
     let document = match document {
         Ok(document) => document,
@@ -88,7 +104,7 @@ fn inspect(loaded: Loaded) -> Report {
     let (kind, name) = compile::identify(&document.value).map(|it| (it.kind, it.name)).unwrap_or_default();
     let checked = compile::check(&document.value);
     let known = checked.is_some();
-    let findings = checked.unwrap_or_else(|| unknown_kind(&kind));
+    let findings = checked.unwrap_or_else(|| unknown_kind(&kind)).seen_by(version);
     let refusals = findings.refusals();
     let Findings { errors, schema, warnings } = findings;
     let place = |problem: Problem| Finding { position: document.position_of(&problem.field), problem };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Findings;
-use super::mesh::Resource;
+use super::mesh::{Resource, kuma3};
 use super::modification::{self, Dialect};
 use super::reader::Node;
 use super::tags::{self, Values};
@@ -19,6 +19,7 @@ const TYPE_KEY: &str = "@type";
 /// Checks the content of a template.
 pub(super) fn check(resource: &Resource<'_>, findings: &mut Findings) {
     compile(&resource.content, findings);
+    kuma3::warn_of_template(findings);
 }
 
 /// Compiles the content of a template, leaving out what has findings.

@@ -14,6 +14,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::core::problem::FieldPath;
 use crate::core::scalar::json_text;
 
 pub use compile::Form;
@@ -72,6 +73,17 @@ pub struct Tested {
     pub value: Value,
 }
 
+/// An operand that could not be substituted, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved<E> {
+    /// `any` or `all`; empty for the plain list.
+    block: &'static str,
+    index: usize,
+    /// `key` or `value`.
+    operand: &'static str,
+    pub error: E,
+}
+
 /// How much of an operand is shown.
 const SHOWN: usize = 64;
 
@@ -84,7 +96,7 @@ impl<T> Default for Conditions<T> {
 impl<T> Conditions<T> {
     /// Tests the conditions in order and stops as soon as a block is decided. `resolve` substitutes a key or a value; its
     /// first error ends the test.
-    pub fn evaluate<E>(&self, resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<Verdict, E> {
+    pub fn evaluate<E>(&self, resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<Verdict, Unresolved<E>> {
         match self {
             Self::Blocks { any, all } => evaluate_blocks(any.as_deref(), all, resolve),
             Self::List(list) => evaluate_list(list, resolve),
@@ -118,9 +130,16 @@ impl<T> Condition<T> {
         Condition { key, operator: self.operator, value, message: self.message.clone() }
     }
 
-    fn test<E>(&self, resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<(bool, Tested), E> {
-        let key = resolve(&self.key)?;
-        let value = resolve(&self.value)?;
+    /// Tests the condition that stands in the block at that place.
+    fn test<E>(
+        &self,
+        block: &'static str,
+        index: usize,
+        resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
+    ) -> Result<(bool, Tested), Unresolved<E>> {
+        let mut resolve = |operand, value| resolve(value).map_err(|error| Unresolved { block, index, operand, error });
+        let key = resolve("key", &self.key)?;
+        let value = resolve("value", &self.value)?;
         let holds = self.operator.holds(&key, &value);
         Ok((holds, Tested { key, operator: self.operator, value }))
     }
@@ -130,14 +149,14 @@ fn evaluate_blocks<T, E>(
     any: Option<&[Condition<T>]>,
     all: &[Condition<T>],
     resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
-) -> Result<Verdict, E> {
+) -> Result<Verdict, Unresolved<E>> {
     let (mut agreeing, mut refusing) = (Vec::new(), Vec::new());
     let mut failure = None;
     if let Some(any) = any {
         let mut failed = Vec::new();
         let mut found = false;
-        for condition in any {
-            let (holds, tested) = condition.test(resolve)?;
+        for (index, condition) in any.iter().enumerate() {
+            let (holds, tested) = condition.test("any", index, resolve)?;
             if holds {
                 agreeing.extend(condition.message.as_deref());
                 found = true;
@@ -152,7 +171,7 @@ fn evaluate_blocks<T, E>(
     }
     // Tested even if `any` has failed: an error in it is an error of the rule.
     for (index, condition) in all.iter().enumerate() {
-        let (holds, tested) = condition.test(resolve)?;
+        let (holds, tested) = condition.test("all", index, resolve)?;
         if !holds {
             refusing.extend(condition.message.as_deref());
             failure = failure.or(Some(Failure::All { index, tested }));
@@ -164,10 +183,13 @@ fn evaluate_blocks<T, E>(
     Ok(Verdict { holds, message: join(if holds { &agreeing } else { &refusing }, "; "), failure })
 }
 
-fn evaluate_list<T, E>(list: &[Condition<T>], resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<Verdict, E> {
+fn evaluate_list<T, E>(
+    list: &[Condition<T>],
+    resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
+) -> Result<Verdict, Unresolved<E>> {
     let mut agreeing = Vec::new();
     for (index, condition) in list.iter().enumerate() {
-        let (holds, tested) = condition.test(resolve)?;
+        let (holds, tested) = condition.test("", index, resolve)?;
         if !holds {
             let message = condition.message.clone().unwrap_or_default();
             return Ok(Verdict { holds, message, failure: Some(Failure::All { index, tested }) });
@@ -175,6 +197,14 @@ fn evaluate_list<T, E>(list: &[Condition<T>], resolve: &mut dyn FnMut(&T) -> Res
         agreeing.extend(condition.message.as_deref());
     }
     Ok(Verdict { holds: true, message: join(&agreeing, ";"), failure: None })
+}
+
+impl<E> Unresolved<E> {
+    /// The field of the operand, below that of the conditions.
+    pub fn field(&self, conditions: &FieldPath) -> FieldPath {
+        let block = if self.block.is_empty() { conditions.clone() } else { conditions.field(self.block) };
+        block.index(self.index).field(self.operand)
+    }
 }
 
 fn named<'c, T>(
@@ -229,7 +259,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::problem::FieldPath;
 
     #[track_caller]
     fn compile(value: Value) -> Conditions {
@@ -268,7 +297,8 @@ mod tests {
         #[track_caller]
         fn check(conditions: Value, expected: Result<(bool, &str), &str>) {
             let verdict = compile(conditions).evaluate(&mut resolve);
-            let found = verdict.as_ref().map(|v| (v.holds, v.message.as_str())).map_err(String::as_str);
+            let found =
+                verdict.as_ref().map(|v| (v.holds, v.message.as_str())).map_err(|unresolved| unresolved.error.as_str());
             assert_eq!(found, expected);
         }
         check(Value::Null, Ok((true, "")));
@@ -293,7 +323,19 @@ mod tests {
     #[test]
     fn the_key_is_resolved_before_the_value() {
         let conditions = compile(json!([{"key": "$key", "operator": "Equals", "value": "$value"}]));
-        assert_eq!(conditions.evaluate(&mut resolve), Err("$key".to_owned()));
+        assert_eq!(conditions.evaluate(&mut resolve).map_err(|unresolved| unresolved.error), Err("$key".to_owned()));
+    }
+
+    #[test]
+    fn an_error_says_where_it_was() {
+        #[track_caller]
+        fn check(conditions: Value, expected: &str) {
+            let unresolved = compile(conditions).evaluate(&mut resolve).expect_err("an error");
+            assert_eq!(unresolved.field(&FieldPath::root().field("preconditions")).to_string(), expected);
+        }
+        check(json!({"any": [no(""), error("$x")]}), "preconditions.any[1].key");
+        check(json!({"any": [yes("")], "all": [condition(json!("a"), json!("$x"), "")]}), "preconditions.all[0].value");
+        check(json!([yes(""), yes(""), error("$x")]), "preconditions[2].key");
     }
 
     #[test]

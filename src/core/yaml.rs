@@ -4,6 +4,7 @@
 //! YAML 1.2 would understand differently, and what was written twice, comes back as a [`Note`].
 //! Depth and the growth through aliases are bounded, so no text can exhaust the stack or the memory.
 
+pub mod edit;
 mod scalar;
 
 use std::collections::BTreeMap;

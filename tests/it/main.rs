@@ -14,6 +14,7 @@ mod jmespath;
 mod layers;
 mod manifests;
 mod mesh;
+mod migrate;
 mod proxy_template;
 mod readme;
 mod registration;

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use writ::compile;
+use writ::compile::{self, KumaVersion};
 use writ::core::problem::Problem;
 use writ::core::yaml;
 
@@ -16,7 +16,9 @@ fn accepted_templates_are_accepted() {
     for case in cases {
         let findings = case.check();
         assert_eq!(classes(&findings.errors), Vec::<String>::new(), "{}", case.name);
-        assert_eq!(classes(&findings.warnings), case.expected("warning"), "{}", case.name);
+        // Every template is told at its end that Kuma 3 has no more of its kind.
+        let expected = [case.expected("warning"), vec![" REMOVED".to_owned()]].concat();
+        assert_eq!(classes(&findings.warnings), expected, "{}", case.name);
     }
 }
 
@@ -28,6 +30,15 @@ fn refused_templates_are_refused_for_the_right_reasons() {
         let expected = case.expected("error");
         assert!(!expected.is_empty(), "{} says what is wrong with it", case.name);
         assert_eq!(classes(&case.check().errors), expected, "{}", case.name);
+    }
+}
+
+#[test]
+fn kuma_3_refuses_every_template() {
+    for case in cases("accepted") {
+        let findings = case.check().seen_by(KumaVersion::Three);
+        assert_eq!(classes(&findings.errors), [" REMOVED"], "{}", case.name);
+        assert_eq!(classes(&findings.warnings), case.expected("warning"), "{}", case.name);
     }
 }
 

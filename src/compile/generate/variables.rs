@@ -26,7 +26,14 @@ const LOOSE: [&str; 7] = ["request", "serviceAccount", "element", "@", "image", 
 
 pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Usage {
     let names = declared(&rule.below("context"));
-    let mut check = Check { names, in_loop: false, background: around.background, reads_admission: false, findings };
+    let mut check = Check {
+        names,
+        config_maps: config_maps(&rule.below("context")),
+        in_loop: false,
+        background: around.background,
+        reads_admission: false,
+        findings,
+    };
     check.document(&rule.below("preconditions"));
     check.context(&rule.below("context"));
     let generate = rule.below("generate");
@@ -35,13 +42,16 @@ pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
     for (index, entry) in foreach.value().and_then(Value::as_array).into_iter().flatten().enumerate() {
         let entry = Node::new(Some(entry), foreach.path.index(index));
         check.bare(&entry.below("list"));
-        let outer = check.names.clone();
-        check.names.extend(declared(&entry.below("context")));
+        let outer = (check.names.clone(), check.config_maps.clone());
+        let own = declared(&entry.below("context"));
+        check.config_maps.retain(|name| !own.contains(name));
+        check.config_maps.extend(config_maps(&entry.below("context")));
+        check.names.extend(own);
         check.in_loop = true;
         check.context(&entry.below("context"));
         check.fields(&entry, &["list", "context"]);
         check.in_loop = false;
-        check.names = outer;
+        (check.names, check.config_maps) = outer;
     }
     Usage { reads_admission: check.reads_admission }
 }
@@ -53,8 +63,16 @@ fn declared<'v>(context: &Node<'v>) -> BTreeSet<&'v str> {
     entries.filter_map(name).collect()
 }
 
+/// The entries that are ConfigMaps.
+fn config_maps<'v>(context: &Node<'v>) -> BTreeSet<&'v str> {
+    let entries = context.value().and_then(Value::as_array).into_iter().flatten();
+    entries.filter(|entry| entry.get("configMap").is_some()).filter_map(|entry| entry.get("name")?.as_str()).collect()
+}
+
 struct Check<'c, 'v> {
     names: BTreeSet<&'v str>,
+    /// Those of the names of which only `data` and `metadata` are known.
+    config_maps: BTreeSet<&'v str>,
     in_loop: bool,
     background: bool,
     reads_admission: bool,
@@ -135,6 +153,15 @@ impl Check<'_, '_> {
             let message = format!("`{found}` is known only while a request is handled; set `background: false`");
             self.findings.refuse(path, Reason::Context, message);
         }
+        let loose = LOOSE.iter().any(|loose| text.contains(loose));
+        if let Some(name) = self.config_maps.iter().find(|name| reads_beside_data(text, name)) {
+            let message = format!("a ConfigMap has `{name}.data` and `{name}.metadata` only");
+            if loose {
+                self.findings.warn(path, Reason::Suspicious, message);
+            } else {
+                self.findings.refuse(path, Reason::Unknown, message);
+            }
+        }
         for name in expression.names() {
             if OF_LOOPS.contains(&name) && !self.in_loop {
                 self.findings.refuse(path, Reason::Context, format!("`{name}` exists only inside `foreach`"));
@@ -143,7 +170,7 @@ impl Check<'_, '_> {
                     Some(near) => format!("variable `{name}` is not declared; did you mean `{near}`?"),
                     None => format!("variable `{name}` is not declared in a context of this rule"),
                 };
-                if LOOSE.iter().any(|loose| text.contains(loose)) {
+                if loose {
                     self.findings.warn(path, Reason::Suspicious, message);
                 } else {
                     self.findings.refuse(path, Reason::Unknown, message);
@@ -155,6 +182,17 @@ impl Check<'_, '_> {
     fn is_known(&self, name: &str) -> bool {
         self.names.contains(name) || BUILT_IN.contains(&name) || OF_LOOPS.contains(&name)
     }
+}
+
+/// Whether an expression begins with a ConfigMap, but with neither its data nor its metadata. Quotes do not matter.
+fn reads_beside_data(text: &str, config_map: &str) -> bool {
+    let text = text.trim().replace('"', "");
+    let Some(rest) = text.strip_prefix(config_map) else { return false };
+    if rest.starts_with(|letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')) {
+        return false;
+    }
+    let known = |part: &str| rest.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    !known(".data") && !known(".metadata")
 }
 
 /// Whether an expression reads anything of the request but the object and its namespace.
@@ -175,6 +213,25 @@ fn reads_admission(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_config_maps_only_data_and_metadata_are_known() {
+        for text in [
+            "d.data",
+            "d.metadata",
+            "d.data.a",
+            "d.data.a.b",
+            "d.metadata.labels.x",
+            r#""d".data."a.b""#,
+            "dd.x",
+            "x.d",
+        ] {
+            assert!(!reads_beside_data(text, "d"), "{text}");
+        }
+        for text in ["d", "d.binaryData", "d.data2", "d.kind", "d | a", r#""d"."dat""#] {
+            assert!(reads_beside_data(text, "d"), "{text}");
+        }
+    }
 
     #[test]
     fn what_only_admission_knows() {

@@ -7,7 +7,12 @@ use crate::compile::Findings;
 use crate::compile::reader::{Node, Object};
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
-use crate::core::problem::Reason;
+use crate::core::problem::{FieldPath, Reason};
+
+/// Warns of a ProxyTemplate, which goes as a whole.
+pub(in crate::compile) fn warn_of_template(findings: &mut Findings) {
+    findings.warn(&FieldPath::root(), Reason::Removed, "ProxyTemplate is gone in Kuma 3; use MeshProxyPatch instead");
+}
 
 /// Warns of a kind at the top level that is not Mesh or Dataplane.
 pub(super) fn warn_of_top(policy: PolicyKind, kind: TargetKind, reference: &Node<'_>, findings: &mut Findings) {

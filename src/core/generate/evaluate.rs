@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::core::condition::Conditions;
+use crate::core::condition::{Conditions, Unresolved};
 use crate::core::expr::{Runtime, Scope, Template};
 use crate::core::matching::{Operation, Outcome};
 use crate::core::problem::FieldPath;
@@ -170,7 +170,7 @@ pub(super) fn hold(
     conditions: &Conditions<Template>,
     scope: &dyn Scope,
     runtime: &Runtime,
-) -> Result<Option<String>, Cause> {
+) -> Result<Option<String>, Unresolved<Cause>> {
     let verdict =
         conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
     if verdict.holds {
@@ -198,8 +198,8 @@ fn preconditions(
     match hold(&rule.preconditions, scope, runtime) {
         Ok(None) => Ok(Verdict::Holds),
         Ok(Some(because)) => Ok(Verdict::Fails { because: format!("preconditions: {because}") }),
-        Err(cause) if session.waits_for(&cause) => Ok(Verdict::Waits),
-        Err(cause) => Err(rule.error(rule.field.field("preconditions"), cause)),
+        Err(unresolved) if session.waits_for(&unresolved.error) => Ok(Verdict::Waits),
+        Err(unresolved) => Err(rule.error(unresolved.field(&rule.field.field("preconditions")), unresolved.error)),
     }
 }
 

@@ -124,7 +124,8 @@ impl<'e> Expansion<'e> {
         scope: &dyn Scope,
         field: &FieldPath,
     ) -> Result<Option<String>, Fault> {
-        super::evaluate::hold(conditions, scope, self.runtime).map_err(|cause| (field.field("preconditions"), cause))
+        super::evaluate::hold(conditions, scope, self.runtime)
+            .map_err(|unresolved| (unresolved.field(&field.field("preconditions")), unresolved.error))
     }
 
     fn produce(&mut self, output: &Output, scope: &Frame<'_>, place: Place) {

@@ -26,6 +26,8 @@ pub struct Facts {
     /// Values given by name, in place of what would be fetched; a values file fills them. `variable` entries are computed
     /// all the same.
     pub given: Map<String, Value>,
+    /// The same for one element of a loop each, by its index: what is given here wins over everything outside the loop.
+    pub given_each: Vec<Map<String, Value>>,
     answers: BTreeMap<Fetch, Answer>,
 }
 
@@ -48,6 +50,7 @@ impl Facts {
             limits: Limits::default(),
             outbound: Outbound::default(),
             given: Map::new(),
+            given_each: Vec::new(),
             answers: BTreeMap::new(),
         }
     }

@@ -171,6 +171,89 @@ spec:
 }
 
 #[test]
+fn values_of_loops_are_given_element_by_element() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = write(
+        folder.path(),
+        "policy.yaml",
+        "apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [Namespace]}}]}
+    generate:
+      foreach:
+      - list: \"['a', 'b', 'c']\"
+        context: [{name: env, configMap: {name: env, namespace: x}}]
+        apiVersion: v1
+        kind: ConfigMap
+        name: 'made-{{ element }}'
+        namespace: '{{ request.object.metadata.name }}'
+        data: {data: {value: '{{ env.data.value }}'}}
+",
+    );
+    let values = "kind: Values
+policies:
+- name: p
+  rules:
+  - name: r
+    values: {env.data.value: all}
+    foreachValues: {env.data.value: [one, two]}
+";
+    let values = write(folder.path(), "values.yaml", values);
+    let resources = format!("{CASES}/data-list/resources.yaml");
+    let out = writ(&["apply", &policy, "-r", &resources, "-f", &values, "-o", "json"]).expect(0);
+    let printed: Value = serde_json::from_str(&out).expect("JSON");
+    let found: Vec<_> =
+        printed["generated"].as_array().expect("a list").iter().map(|made| &made["data"]["value"]).collect();
+    assert_eq!(found, ["one", "two", "all"]);
+}
+
+#[test]
+fn payloads_of_subresources_match_their_kinds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = write(
+        folder.path(),
+        "policy.yaml",
+        "apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p}
+spec:
+  background: false
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [Deployment/scale]}}]}
+    generate:
+      apiVersion: v1
+      kind: ConfigMap
+      name: '{{ request.object.metadata.name }}-{{ request.subResource }}'
+      namespace: '{{ request.namespace }}'
+      data: {data: {replicas: '{{ to_string(request.object.spec.replicas) }}'}}
+",
+    );
+    let scale = write(
+        folder.path(),
+        "scale.yaml",
+        "{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web, namespace: shop}, spec: {replicas: 2}}\n",
+    );
+    let values = "kind: Values
+subresources:
+- subresource: {name: deployments/scale, kind: Scale, group: autoscaling, version: v1}
+  parentResource: {name: deployments, kind: Deployment, group: apps, version: v1}
+";
+    let values = write(folder.path(), "values.yaml", values);
+    let run = |arguments: &[&str]| -> Value {
+        let arguments = [&["apply", &policy, "-r", &scale, "-o", "json"], arguments].concat();
+        serde_json::from_str(&writ(&arguments).expect(0)).expect("JSON")
+    };
+    assert_eq!(run(&[])["generated"], json!([]), "nobody knows what a Scale belongs to");
+    let made = &run(&["-f", &values])["generated"][0];
+    assert_eq!((&made["metadata"]["name"], &made["data"]["replicas"]), (&json!("web-scale"), &json!("2")));
+}
+
+#[test]
 fn jp_queries_parses_and_explains() {
     let folder = tempfile::tempdir().expect("a folder");
     let input = write(folder.path(), "in.yaml", "items: [{name: a}, {name: b}]\n");

@@ -72,6 +72,21 @@ fn a_condition_that_cannot_be_evaluated_is_an_error() {
 }
 
 #[test]
+fn an_error_points_at_the_condition() {
+    let good = "{key: a, operator: Equals, value: a}";
+    let bad = "{key: a, operator: AnyIn, value: [b, '{{ request.object.metadata.labels.x }}']}";
+    for (conditions, field) in [
+        (format!("{{all: [{good}, {bad}]}}"), "spec.rules[0].preconditions.all[1].value"),
+        (format!("{{any: [{bad}], all: [{good}]}}"), "spec.rules[0].preconditions.any[0].value"),
+        (format!("[{good}, {good}, {bad}]"), "spec.rules[0].preconditions[2].value"),
+    ] {
+        let rule = pod_rule(&format!("    preconditions: {conditions}\n{ONE}"));
+        let error = evaluate(&rule, &Trigger::background(pod(json!({})))).expect_err("an error");
+        assert_eq!(error.field.to_string(), field);
+    }
+}
+
+#[test]
 fn labels_of_the_namespace_are_fetched_only_if_asked_for() {
     let rule = super::rule(
         "  - name: r\n    match: {any: [{resources: {kinds: [Pod], namespaceSelector: {matchLabels: {team: x}}}}]}\n    generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a}\n",

@@ -258,6 +258,22 @@ fn preconditions_and_context() {
         &entry(json!({"name": "x", "configMap": {"name": "c"}})),
         &[(&format!("{at}.configMap.namespace"), Reason::Required)],
     );
+    let data = "/spec/rules/0/generate/data";
+    for (expression, expected) in [
+        ("c.data.env", None),
+        ("c.metadata.name", None),
+        ("c.immutable", Some(Reason::Unknown)),
+        ("c", Some(Reason::Unknown)),
+        // A function may make something of anything.
+        ("to_string(c)", None),
+    ] {
+        let context = json!([{"name": "c", "configMap": {"name": "c", "namespace": "n"}}]);
+        let expected = expected.map(|reason| ("spec.rules[0].generate.data.data.x", reason));
+        check(
+            &[("/spec/rules/0/context", context), (data, json!({"data": {"x": format!("{{{{ {expression} }}}}")}}))],
+            expected.as_slice(),
+        );
+    }
     check(
         &entry(json!({"name": "x", "apiCall": {"urlPath": "/metrics"}})),
         &[(&format!("{at}.apiCall.urlPath"), Reason::Format)],

@@ -97,7 +97,7 @@ fn every_object_has_one_home() {
         assert_eq!(answer, expected, "{} in `{namespace}` of {:?}", object["kind"], plane.mode);
     }
     let privileged = Request { user: OPERATOR, ..create(&template, "") };
-    assert_eq!(review(&privileged, &zone(true)), Ok(Vec::new()));
+    assert!(review(&privileged, &zone(true)).is_ok());
 }
 
 #[test]

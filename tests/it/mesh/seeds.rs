@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use writ::compile;
+use writ::compile::{self, KumaVersion};
 use writ::core::problem::Problem;
 use writ::core::yaml;
 
@@ -27,6 +27,10 @@ fn examples_are_accepted_and_their_slips_are_not() {
             if errors.is_empty() {
                 assert_eq!(classes(&findings.schema), errors, "{name}");
                 assert_eq!(classes(&findings.warnings), expected(part, "warning"), "{name}");
+                let removed = |class: &String| class.ends_with(" REMOVED");
+                let (removed, others): (Vec<_>, Vec<_>) = expected(part, "warning").into_iter().partition(removed);
+                let of_kuma_3 = findings.seen_by(KumaVersion::Three);
+                assert_eq!((classes(&of_kuma_3.errors), classes(&of_kuma_3.warnings)), (removed, others), "{name}");
                 accepted += 1;
             } else {
                 refused += 1;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::core::expr::{EvalError, Lookup, Runtime, Scope};
 use crate::core::generate::error::Cause;
@@ -44,7 +44,7 @@ pub(in crate::core::generate) struct Frame<'f> {
 
 enum Ground<'f> {
     Request(&'f Base<'f>),
-    Element { outer: &'f Frame<'f>, element: Value, index: Value },
+    Element { outer: &'f Frame<'f>, element: Value, index: Value, given: Option<&'f Map<String, Value>> },
 }
 
 /// A frame as entry number `visible` sees it.
@@ -115,7 +115,8 @@ impl<'f> Frame<'f> {
         index: usize,
         entries: &'f [Entry],
     ) -> Self {
-        Self::new(outer.session, Ground::Element { outer, element, index: Value::from(index) }, entries)
+        let given = outer.session.facts.given_each.get(index);
+        Self::new(outer.session, Ground::Element { outer, element, index: Value::from(index), given }, entries)
     }
 
     fn new(session: &'f Session<'f>, ground: Ground<'f>, entries: &'f [Entry]) -> Self {
@@ -128,10 +129,13 @@ impl<'f> Frame<'f> {
             return self.load(position, runtime).map(Some);
         }
         match &self.ground {
-            Ground::Element { outer, element, index } => match name {
+            Ground::Element { outer, element, index, given } => match name {
                 "element" | "element0" => Ok(Some(element)),
                 "elementIndex" | "elementIndex0" => Ok(Some(index)),
-                _ => outer.find(name, outer.entries.len(), runtime),
+                _ => match given.and_then(|given| given.get(name)) {
+                    Some(given) => Ok(Some(given)),
+                    None => outer.find(name, outer.entries.len(), runtime),
+                },
             },
             Ground::Request(base) => match name {
                 "request" => Ok(Some(base.request)),
@@ -162,7 +166,7 @@ impl<'f> Frame<'f> {
             return Err(failed(format!("context entries use one another more than {} deep", limits.context_depth)));
         }
         self.session.depth.set(depth + 1);
-        let value = match self.session.facts.given.get(&entry.name) {
+        let value = match self.given(&entry.name) {
             Some(given) if !matches!(entry.source, EntrySource::Variable(_)) => Ok(given.clone()),
             _ => load::load(entry, &View { frame: self, visible: position }, self.session, runtime),
         };
@@ -178,11 +182,21 @@ impl<'f> Frame<'f> {
         Ok(value)
     }
 
+    /// What a values file has in place of an entry.
+    fn given(&self, name: &str) -> Option<&Value> {
+        let of_element = match &self.ground {
+            Ground::Element { given, .. } => given.and_then(|given| given.get(name)),
+            Ground::Request(_) => None,
+        };
+        of_element.or_else(|| self.session.facts.given.get(name))
+    }
+
     fn collect_names<'n>(&'n self, visible: usize, names: &mut BTreeSet<&'n str>) {
         names.extend(self.entries[..visible].iter().map(|entry| entry.name.as_str()));
         match &self.ground {
-            Ground::Element { outer, .. } => {
+            Ground::Element { outer, given, .. } => {
                 names.extend(["element", "element0", "elementIndex", "elementIndex0"]);
+                names.extend(given.iter().flat_map(|given| given.keys()).map(String::as_str));
                 outer.collect_names(outer.entries.len(), names);
             }
             Ground::Request(base) => {
