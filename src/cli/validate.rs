@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::format::Format;
 use super::load::{self, Loaded, Placed};
+use crate::compile::mesh::admission::{SYSTEM_NAMESPACE, rehearse};
 use crate::compile::{self, Findings};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::yaml::{NoteKind, Position};
@@ -25,6 +26,9 @@ pub struct Validate {
     /// Files or folders with policies (YAML or JSON); `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// The namespace of the mesh's operators: a mesh policy in another one may do less
+    #[arg(long, env = "WRIT_KUMA_SYSTEM_NAMESPACE", value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    kuma_system_namespace: String,
     #[command(flatten)]
     format: Format,
 }
@@ -49,12 +53,12 @@ struct Finding {
 
 impl Validate {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { files, format } = self;
+        let Self { files, kuma_system_namespace, format } = self;
         let loaded = load::load(&files)?;
         if loaded.is_empty() {
             anyhow::bail!("no documents in {}", list(&files));
         }
-        let reports: Vec<Report> = loaded.into_iter().map(inspect).collect();
+        let reports: Vec<Report> = loaded.into_iter().map(|loaded| inspect(loaded, &kuma_system_namespace)).collect();
         let data = || Value::Array(reports.iter().map(Report::to_json).collect());
         format.print(out, data, |out| print_text(&reports, out))?;
         let clean = reports.iter().all(Report::is_valid);
@@ -62,7 +66,7 @@ impl Validate {
     }
 }
 
-fn inspect(loaded: Loaded) -> Report {
+fn inspect(loaded: Loaded, system_namespace: &str) -> Report {
     let Loaded { file, index, document } = loaded;
     let document = match document {
         Ok(document) => document,
@@ -75,7 +79,7 @@ fn inspect(loaded: Loaded) -> Report {
         }
     };
     let (kind, name) = compile::identify(&document.value).map(|it| (it.kind, it.name)).unwrap_or_default();
-    let checked = compile::check(&document.value);
+    let checked = rehearse(&document.value, system_namespace);
     let known = checked.is_some();
     let Findings { errors, schema, warnings } = checked.unwrap_or_else(|| unknown_kind(&kind));
     let place = |problem: Problem| Finding { position: document.position_of(&problem.field), problem };

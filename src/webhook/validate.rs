@@ -1,8 +1,8 @@
 //! Judges the policies that people apply: errors deny, warnings warn. No call leaves this file.
 
-use serde::de::IgnoredAny;
-
+use super::mesh;
 use super::review::{Cause, Details, Operation, Request, Status, Verdict};
+use crate::compile::mesh::admission::ControlPlane;
 use crate::compile::{self, Findings};
 use crate::core::problem::{Problem, Reason};
 
@@ -13,8 +13,8 @@ const WARNINGS_CHARS: usize = 4096;
 /// More causes than anybody reads; the rest is counted.
 const MOST_CAUSES: usize = 100;
 
-/// The verdict on one request.
-pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
+/// The verdict on one request that brings an object.
+pub fn validate<Old>(request: &Request<'_, Old>, plane: &ControlPlane) -> Verdict {
     match request.operation {
         Operation::Create | Operation::Update => {}
         Operation::Delete | Operation::Connect => return Verdict::allow(),
@@ -29,6 +29,9 @@ pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
     let Some(object) = &request.object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
+    if let Some(verdict) = mesh::judge(request, object, plane) {
+        return verdict;
+    }
     let Some(findings) = compile::check(object) else {
         return Verdict::allow();
     };

@@ -12,28 +12,36 @@ use writ::core::yaml;
 
 #[test]
 fn examples_are_accepted_and_their_slips_are_not() {
+    let (mut accepted, mut refused) = (0, 0);
+    for (name, text) in documents() {
+        let findings = compile::check(&yaml::read_value(&text).expect("good YAML")).expect(&name);
+        let errors = expected(&text, "error");
+        assert_eq!(classes(&findings.errors), errors, "{name}");
+        if errors.is_empty() {
+            assert_eq!(classes(&findings.schema), errors, "{name}");
+            assert_eq!(classes(&findings.warnings), expected(&text, "warning"), "{name}");
+            accepted += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    assert_eq!((accepted, refused), (37, 14));
+}
+
+/// Every document, with a name for messages.
+pub(super) fn documents() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/mesh/seeds");
     let mut files: Vec<_> =
         fs::read_dir(folder).expect("the case folder").map(|entry| entry.expect("an entry").path()).collect();
     files.sort();
-    let (mut accepted, mut refused) = (0, 0);
+    let mut documents = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).expect("readable");
         for (index, part) in text.split("\n---\n").enumerate() {
-            let name = format!("{}, document {index}", file.display());
-            let findings = compile::check(&yaml::read_value(part).expect("good YAML")).expect(&name);
-            let errors = expected(part, "error");
-            assert_eq!(classes(&findings.errors), errors, "{name}");
-            if errors.is_empty() {
-                assert_eq!(classes(&findings.schema), errors, "{name}");
-                assert_eq!(classes(&findings.warnings), expected(part, "warning"), "{name}");
-                accepted += 1;
-            } else {
-                refused += 1;
-            }
+            documents.push((format!("{}, document {index}", file.display()), part.to_owned()));
         }
     }
-    assert_eq!((accepted, refused), (37, 14));
+    documents
 }
 
 fn expected(part: &str, level: &str) -> Vec<String> {

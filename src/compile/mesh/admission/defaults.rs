@@ -8,14 +8,13 @@ use serde_json::{Map, Value};
 
 use super::catalogue::{Catalogued, Scope, Writers};
 use super::{
-    ControlPlane, MESH_LABEL, Mode, ORIGIN_LABEL, Refusal, RefusalKind, Request, ZONE_LABEL, label, name_of,
-    permission, role,
+    ControlPlane, MESH_LABEL, Mode, ORIGIN_LABEL, ROLE_LABEL, Refusal, RefusalKind, Request, ZONE_LABEL, label,
+    name_of, permission, role,
 };
 
 const ENVIRONMENT_LABEL: &str = "kuma.io/env";
 const NAMESPACE_LABEL: &str = "k8s.kuma.io/namespace";
 const PROXY_TYPE_LABEL: &str = "kuma.io/proxy-type";
-const ROLE_LABEL: &str = "kuma.io/policy-role";
 const NAME_ANNOTATION: &str = "kuma.io/display-name";
 
 /// The operations that complete the object; none for a kind of somebody else.
