@@ -9,7 +9,9 @@ mod schema;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// Every definition, in the order of their names.
+/// Every definition, those of a group in the order of their names.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    vec![kyverno::cluster_policy(), kyverno::policy(), kyverno::update_request(), kuma::proxy_template()]
+    let mut all = vec![kyverno::cluster_policy(), kyverno::policy(), kyverno::update_request()];
+    all.extend(kuma::definitions());
+    all
 }

@@ -27,6 +27,16 @@ pub(super) fn integer(description: &str) -> Value {
     json!({"type": "integer", "format": "int32", "description": description})
 }
 
+/// A whole number, or text that holds a decimal one.
+pub(super) fn number_or_text(description: &str) -> Value {
+    json!({"description": description, "x-kubernetes-int-or-string": true})
+}
+
+/// Text such as `1m30s`. Whether it can be read is decided at admission.
+pub(super) fn duration(description: &str) -> Value {
+    text(&format!("{description} A duration such as 1m30s."))
+}
+
 /// Anything at all: what it may hold is decided at admission, where all problems are shown at once.
 pub(super) fn open(description: &str) -> Value {
     json!({"description": description, "x-kubernetes-preserve-unknown-fields": true})
@@ -46,10 +56,24 @@ pub(super) fn object(description: &str, fields: impl IntoIterator<Item = (&'stat
     })
 }
 
+/// An object whose fields are known; the API server drops all others.
+pub(super) fn closed(description: &str, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+    let fields: Map<String, Value> = fields.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    json!({"type": "object", "description": description, "properties": fields})
+}
+
 /// The same with fields that must be there.
 pub(super) fn requiring(mut object: Value, fields: &[&str]) -> Value {
     object["required"] = fields.into();
     object
+}
+
+/// The same with further keywords: limits, a default.
+pub(super) fn with<const N: usize>(mut schema: Value, keywords: [(&str, Value); N]) -> Value {
+    for (keyword, value) in keywords {
+        schema[keyword] = value;
+    }
+    schema
 }
 
 pub(super) fn list(description: &str, items: Value) -> Value {

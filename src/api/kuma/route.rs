@@ -1,0 +1,209 @@
+//! MeshHTTPRoute and MeshTCPRoute. Besides the canonical form the older one is described that admission understands; where
+//! the two have different types, the API server takes both.
+
+use serde_json::{Value, json};
+
+use super::forms::{backend_ref, header_changes, header_matches, policy, target_ref};
+use crate::api::schema::{closed, flag, integer, list, number_or_text, open, requiring, text, texts, with, word};
+
+const METHODS: &[&str] = &["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+
+type Field = (&'static str, Value);
+
+/// MeshHTTPRoute.
+pub(super) fn http() -> Value {
+    let filters = || list("What happens to a request on its way.", filter());
+    let backends = || backends("Where it goes; left out, to where it was going.");
+    let rule = closed(
+        "One rule.",
+        [
+            ("matches", matches()),
+            ("default", closed("What to do.", [("filters", filters()), ("backendRefs", backends())])),
+            ("filters", filters()),
+            ("backendRefs", backends()),
+        ],
+    );
+    let hostnames = texts("The hosts that the rules are for; only below a MeshGateway.");
+    policy([("to", list("Requests, by destination.", destination(rule, [("hostnames", hostnames)], None)))])
+}
+
+/// MeshTCPRoute.
+pub(super) fn tcp() -> Value {
+    let backends = || backends("Where the connections go.");
+    let rule = closed(
+        "The rule.",
+        [("default", closed("What to do.", [("backendRefs", backends())])), ("backendRefs", backends())],
+    );
+    let to = list("Connections, by destination.", destination(rule, [], Some(1)));
+    policy([("to", with(to, [("minItems", 1.into())]))])
+}
+
+/// An entry of `to`. Its rules stand beside the reference or, in the older form, below `default`.
+fn destination(rule: Value, fields: impl IntoIterator<Item = Field>, most: Option<u32>) -> Value {
+    let rules = |description: &str| {
+        let rules = list(description, rule.clone());
+        if let Some(most) = most { with(rules, [("maxItems", most.into())]) } else { rules }
+    };
+    let common = [
+        ("targetRef", target_ref("The destinations.")),
+        ("rules", rules("What to do.")),
+        (
+            "default",
+            closed("An older place of the rules.", [("rules", rules("Older form: write rules one level up."))]),
+        ),
+    ];
+    with(
+        requiring(closed("Traffic to some destinations.", common.into_iter().chain(fields)), &["targetRef"]),
+        [(
+            "anyOf",
+            json!([
+                {"required": ["rules"]},
+                {"required": ["default"], "properties": {"default": {"required": ["rules"]}}},
+            ]),
+        )],
+    )
+}
+
+fn backends(description: &str) -> Value {
+    list(description, backend_ref("One destination."))
+}
+
+/// A list, or the single match that the older form writes.
+fn matches() -> Value {
+    let one = closed(
+        "One kind of request; all that is given must fit.",
+        [
+            ("path", path()),
+            ("method", word("The method.", METHODS)),
+            ("methods", list("Older form: write a match for each method.", word("A method.", METHODS))),
+            ("queryParams", query_parameters()),
+            ("headers", header_matches("Headers; all must fit.")),
+        ],
+    );
+    let list = open("Which requests the rule is for: a list, of which one must fit. Left out, all requests.");
+    with(list, [("properties", one["properties"].clone()), ("items", one)])
+}
+
+fn path() -> Value {
+    let filled = |description: &str| with(text(description), [("minLength", 1.into())]);
+    let types = ["Exact", "PathPrefix", "RegularExpression", "Prefix"];
+    with(
+        closed(
+            "The path.",
+            [
+                ("type", word("How to compare; Prefix is an older word for PathPrefix.", &types)),
+                ("value", filled("What to compare with: an absolute path, without a slash at the end of a prefix.")),
+                ("exact", filled("Older form of type and value.")),
+                ("prefix", filled("Older form of type and value.")),
+                ("regex", filled("Older form of type and value.")),
+            ],
+        ),
+        [(
+            "anyOf",
+            json!([
+                {"required": ["type", "value"]},
+                {"required": ["exact"]},
+                {"required": ["prefix"]},
+                {"required": ["regex"]},
+            ]),
+        )],
+    )
+}
+
+fn query_parameters() -> Value {
+    let parameter = closed(
+        "One parameter.",
+        [
+            ("type", word("How to compare.", &["Exact", "RegularExpression"])),
+            ("name", with(text("The name."), [("minLength", 1.into())])),
+            ("value", text("What to compare with.")),
+        ],
+    );
+    list("Parameters of the query; all must fit.", requiring(parameter, &["type", "name", "value"]))
+}
+
+fn filter() -> Value {
+    let types = ["RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite", "RequestMirror"];
+    closed(
+        "One filter.",
+        [
+            ("type", word("Which of the others counts; left out, the only one that is there.", &types)),
+            ("requestHeaderModifier", header_modifier("Changes headers of the request.")),
+            ("responseHeaderModifier", header_modifier("Changes headers of the answer.")),
+            ("requestHeader", header_modifier("Older form: write requestHeaderModifier.")),
+            ("responseHeader", header_modifier("Older form: write responseHeaderModifier.")),
+            ("requestRedirect", redirect()),
+            ("urlRewrite", rewrite()),
+            ("requestMirror", mirror()),
+        ],
+    )
+}
+
+fn header_modifier(description: &str) -> Value {
+    let mut fields = header_changes();
+    fields.push(("remove", with(texts("Headers that are taken away."), [("maxItems", 16.into())])));
+    closed(description, fields)
+}
+
+fn redirect() -> Value {
+    let port =
+        with(integer("The port; left out, that of the request."), [("minimum", 1.into()), ("maximum", 65535.into())]);
+    let status = with(integer("The status."), [("enum", json!([301, 302, 303, 307, 308])), ("default", 302.into())]);
+    closed(
+        "Tells the caller to go elsewhere; what is left out stays as in the request.",
+        [
+            ("scheme", word("The scheme.", &["http", "https"])),
+            ("hostname", hostname()),
+            ("path", path_change()),
+            ("port", port),
+            ("statusCode", status),
+        ],
+    )
+}
+
+fn rewrite() -> Value {
+    closed(
+        "Changes the URL before the request goes on.",
+        [
+            ("hostname", hostname()),
+            ("path", path_change()),
+            ("hostToBackendHostname", flag("Whether the host becomes that of the backend; only below a MeshGateway.")),
+        ],
+    )
+}
+
+fn hostname() -> Value {
+    with(
+        text("A host name, in lower case; not an address."),
+        [
+            ("minLength", 1.into()),
+            ("maxLength", 253.into()),
+            ("pattern", r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$".into()),
+        ],
+    )
+}
+
+/// An object, or the whole new path as text, which the older form writes.
+fn path_change() -> Value {
+    let change = closed(
+        "",
+        [
+            ("type", word("Which of the others counts.", &["ReplaceFullPath", "ReplacePrefixMatch"])),
+            ("replaceFullPath", text("The whole new path.")),
+            ("replacePrefixMatch", text("What the matched prefix becomes.")),
+        ],
+    );
+    let either = open("How the path changes: {type, replaceFullPath, replacePrefixMatch}.");
+    with(either, [("properties", change["properties"].clone())])
+}
+
+fn mirror() -> Value {
+    let mirror = closed(
+        "Sends a copy elsewhere; the answer to it is dropped.",
+        [
+            ("percentage", number_or_text("How many percent of the requests; left out, all.")),
+            ("backendRef", backend_ref("Where the copy goes.")),
+        ],
+    );
+    requiring(mirror, &["backendRef"])
+}
