@@ -13,7 +13,7 @@ use writ::core::yaml;
 use writ::webhook;
 
 use super::conformance::cases;
-use super::seeds;
+use super::documents::documents;
 
 const OPERATOR: &str = "system:serviceaccount:kuma-system:kuma-control-plane";
 
@@ -275,7 +275,7 @@ fn every_policy_that_is_checked_is_completed_too() {
 #[test]
 fn examples_fare_alike_in_files_and_on_the_wire() {
     let mut seen = [0, 0];
-    for (name, text) in seeds::documents() {
+    for (name, text) in ["seeds", "policies"].into_iter().flat_map(documents) {
         let mut object = yaml::read_value(&text).expect("good YAML");
         if object["type"].is_string() {
             continue;

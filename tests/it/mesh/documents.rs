@@ -1,4 +1,5 @@
-//! The cases of `tests/cases/mesh/seeds`: the examples of the two proposals that the routes come from, as they stand there.
+//! The cases of `tests/cases/mesh`: `seeds` has the examples of the two proposals that the routes come from, as they stand
+//! there; `policies` has a file for each kind of policy.
 //!
 //! Every document says in comments before it what is found in it: `# error: FIELD CLASS` and `# warning: FIELD CLASS`. A
 //! document with errors is refused, and its warnings do not matter; every other is accepted with exactly these warnings.
@@ -7,13 +8,33 @@ use std::fs;
 use std::path::Path;
 
 use writ::compile;
+use writ::core::mesh::policy::PolicyKind;
 use writ::core::problem::Problem;
 use writ::core::yaml;
 
 #[test]
 fn examples_are_accepted_and_their_slips_are_not() {
+    assert_eq!(check("seeds"), (37, 14));
+}
+
+#[test]
+fn every_policy_has_what_is_accepted_and_what_is_refused() {
+    let (accepted, refused) = check("policies");
+    assert!(accepted >= PolicyKind::ALL.len() && refused >= PolicyKind::ALL.len(), "{accepted} {refused}");
+    for kind in PolicyKind::ALL {
+        let of_kind = |text: &str| text.contains(&format!("\nkind: {}\n", kind.name()));
+        let has = |refused: bool| {
+            let mut documents = documents("policies").into_iter();
+            documents.any(|(_, text)| of_kind(&format!("\n{text}")) && expected(&text, "error").is_empty() != refused)
+        };
+        assert!(has(false) && has(true), "{} has both", kind.name());
+    }
+}
+
+/// Checks every document of a folder; gives how many are accepted and how many refused.
+fn check(folder: &str) -> (usize, usize) {
     let (mut accepted, mut refused) = (0, 0);
-    for (name, text) in documents() {
+    for (name, text) in documents(folder) {
         let findings = compile::check(&yaml::read_value(&text).expect("good YAML")).expect(&name);
         let errors = expected(&text, "error");
         assert_eq!(classes(&findings.errors), errors, "{name}");
@@ -25,12 +46,12 @@ fn examples_are_accepted_and_their_slips_are_not() {
             refused += 1;
         }
     }
-    assert_eq!((accepted, refused), (37, 14));
+    (accepted, refused)
 }
 
-/// Every document, with a name for messages.
-pub(super) fn documents() -> Vec<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/mesh/seeds");
+/// Every document of a folder, with a name for messages.
+pub(super) fn documents(folder: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/mesh").join(folder);
     let mut files: Vec<_> =
         fs::read_dir(folder).expect("the case folder").map(|entry| entry.expect("an entry").path()).collect();
     files.sort();
