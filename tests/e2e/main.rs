@@ -6,6 +6,7 @@ mod admission;
 mod certificates;
 mod chaos;
 mod generate;
+mod mesh;
 mod node;
 mod proxy_template;
 mod serving;

@@ -39,10 +39,66 @@ impl ControlPlaneArgs {
             kuma_mode == Place::Zone || !kuma_federated,
             "--kuma-federated is about a zone, and --kuma-mode is global"
         );
+        anyhow::ensure!(
+            is_label(&kuma_zone),
+            "--kuma-zone: `{kuma_zone}` cannot be the value of a label: up to 63 letters, digits and `-_.`"
+        );
         let mode = match kuma_mode {
             Place::Global => Mode::Global,
             Place::Zone => Mode::Zone { name: kuma_zone, federated: kuma_federated },
         };
         Ok(ControlPlane::new(mode, kuma_system_namespace, kuma_privileged_users))
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    let at_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    text.len() <= 63 && text.chars().all(inside) && at_end(text.chars().next()) && at_end(text.chars().next_back())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ControlPlaneArgs,
+    }
+
+    fn resolve(flags: &[&str]) -> Result<ControlPlane, String> {
+        let line = Line::try_parse_from([&["writ"], flags].concat()).map_err(|error| error.to_string())?;
+        line.args.resolve().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_zone_stands_alone_if_nothing_else_is_said() {
+        assert_eq!(resolve(&[]), Ok(ControlPlane::default()));
+    }
+
+    #[test]
+    fn flags_say_where_the_cluster_stands() {
+        let plane = resolve(&["--kuma-zone=east", "--kuma-federated", "--kuma-privileged-users=ci,bob"]).unwrap();
+        assert_eq!(plane.mode, Mode::Zone { name: "east".to_owned(), federated: true });
+        assert_eq!(plane.privileged[..2], ["ci", "bob"]);
+        let plane = resolve(&["--kuma-mode=global", "--kuma-system-namespace=mesh"]).unwrap();
+        assert_eq!((plane.mode, plane.system_namespace.as_str()), (Mode::Global, "mesh"));
+        assert!(plane.privileged.contains(&"system:serviceaccount:mesh:kuma-control-plane".to_owned()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (flags, because) in [
+            (&["--kuma-mode=global", "--kuma-federated"][..], "--kuma-federated is about a zone"),
+            (&["--kuma-zone=a b"], "cannot be the value of a label"),
+            (&["--kuma-zone="], "cannot be the value of a label"),
+            (&["--kuma-mode=moon"], "invalid value"),
+        ] {
+            let refused = resolve(flags).unwrap_err();
+            assert!(refused.contains(because), "{refused}");
+        }
     }
 }

@@ -20,6 +20,8 @@ const ORIGIN_LABEL: &str = "kuma.io/origin";
 const ROLE_LABEL: &str = "kuma.io/policy-role";
 const ZONE_LABEL: &str = "kuma.io/zone";
 
+const DEFAULT_MESH: &str = "default";
+
 /// Where the operators of a mesh are, if nobody says otherwise.
 pub const SYSTEM_NAMESPACE: &str = "kuma-system";
 /// The name of a zone that stands alone, if nobody gives it another.
@@ -163,16 +165,20 @@ fn check_mesh(object: &Value, kind: &Catalogued) -> Option<Problem> {
     if kind.scope != Scope::Mesh {
         return None;
     }
-    let path = FieldPath::root().field("mesh");
-    let mesh = mesh_of(object, kind);
+    let (reason, message) = fault_of_name(mesh_of(object, kind))?;
+    Some(Problem::new(&FieldPath::root().field("mesh"), reason, message))
+}
+
+/// What is wrong with the name of a mesh.
+fn fault_of_name(mesh: &str) -> Option<(Reason, &'static str)> {
     let in_name = |c: char| c.is_ascii_digit() || c.is_ascii_lowercase() || matches!(c, '-' | '_' | '.');
     if mesh.is_empty() {
-        Some(Problem::new(&path, Reason::Empty, "may not be empty"))
+        Some((Reason::Empty, "may not be empty"))
     } else if mesh.len() > 253 {
-        Some(Problem::new(&path, Reason::Range, "longer than 253 characters"))
+        Some((Reason::Range, "longer than 253 characters"))
     } else if !mesh.chars().all(in_name) {
         let message = "malformed: only digits, lower-case letters and `-_.` may stand in the name of a mesh";
-        Some(Problem::new(&path, Reason::Format, message))
+        Some((Reason::Format, message))
     } else {
         None
     }
@@ -181,7 +187,7 @@ fn check_mesh(object: &Value, kind: &Catalogued) -> Option<Problem> {
 /// Newer kinds take the mesh from a label and are in `default` without it, older ones have a field of their own.
 fn mesh_of<'o>(object: &'o Value, kind: &Catalogued) -> &'o str {
     let field = object.get("mesh").and_then(Value::as_str).unwrap_or_default();
-    if kind.is_new { label(object, MESH_LABEL).unwrap_or("default") } else { field }
+    if kind.is_new { label(object, MESH_LABEL).unwrap_or(DEFAULT_MESH) } else { field }
 }
 
 fn check_origin(object: &Value) -> Option<Problem> {
