@@ -8,10 +8,16 @@ mod kyverno;
 mod schema;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
 
 /// Every definition, those of a group in the order of their names.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
     let mut all = vec![kyverno::cluster_policy(), kyverno::policy(), kyverno::update_request()];
     all.extend(kuma::definitions());
     all
+}
+
+/// The kinds of group `kuma.io`, each with the schema of its definition.
+pub fn mesh_schemas() -> Vec<(&'static str, Value)> {
+    kuma::schemas()
 }

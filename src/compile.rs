@@ -12,13 +12,17 @@ mod modification;
 mod proxy_template;
 mod reader;
 mod scalars;
+mod schema;
 mod tags;
 mod target_ref;
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::core::mesh::policy::Role;
 use crate::core::problem::{FieldPath, Problem, Reason};
+use crate::core::structural;
 use mesh::Resource;
 use reader::Node;
 
@@ -27,7 +31,7 @@ use reader::Node;
 pub struct Findings {
     /// Why the document is refused.
     pub errors: Vec<Problem>,
-    /// What the API server's schema refuses before anybody is asked; only as far as the checks come across it.
+    /// What the API server's schema refuses before anybody is asked.
     pub schema: Vec<Problem>,
     /// What is accepted but should be looked at.
     pub warnings: Vec<Problem>,
@@ -50,12 +54,13 @@ pub enum Form {
     Universal,
 }
 
-/// How a kind of group `kuma.io` is checked.
+/// How a kind of group `kuma.io` is checked, besides by its schema.
 struct MeshKind {
     name: &'static str,
     /// Where the content of a universal document stands.
     content: Content,
-    check: fn(&Resource<'_>, &mut Findings),
+    /// `None` where there is nothing to say beyond the schema.
+    check: Option<fn(&Resource<'_>, &mut Findings)>,
 }
 
 #[derive(Clone, Copy)]
@@ -66,11 +71,15 @@ enum Content {
 }
 
 const fn policy(name: &'static str, check: fn(&Resource<'_>, &mut Findings)) -> MeshKind {
-    MeshKind { name, content: Content::Spec, check }
+    MeshKind { name, content: Content::Spec, check: Some(check) }
+}
+
+const fn service(name: &'static str) -> MeshKind {
+    MeshKind { name, content: Content::Spec, check: None }
 }
 
 const MESH_KINDS: &[MeshKind] = &[
-    MeshKind { name: "ProxyTemplate", content: Content::Document, check: proxy_template::check },
+    MeshKind { name: "ProxyTemplate", content: Content::Document, check: Some(proxy_template::check) },
     policy("MeshHTTPRoute", |resource, findings| drop(mesh::http_route::compile(resource, findings))),
     policy("MeshTCPRoute", |resource, findings| drop(mesh::tcp_route::compile(resource, findings))),
     policy("MeshTimeout", |resource, findings| drop(mesh::timeout::compile(resource, findings))),
@@ -87,6 +96,9 @@ const MESH_KINDS: &[MeshKind] = &[
     policy("MeshCircuitBreaker", mesh::circuit_breaker::check),
     policy("MeshRetry", mesh::retry::check),
     policy("MeshMetric", mesh::metric::check),
+    service("MeshService"),
+    service("MeshExternalService"),
+    service("MeshMultiZoneService"),
 ];
 
 /// Checks a document of one of the kinds that Writ serves; `None` for any other.
@@ -99,8 +111,13 @@ pub fn check(document: &Value) -> Option<Findings> {
     if identity.form == Form::Kubernetes && group_of(document) != "kuma.io" {
         return None;
     }
-    let mut findings = Findings::default();
-    (kind.check)(&resource(document, identity.form, kind.content), &mut findings);
+    let structural::Findings { refused, unknown } = schema::check(kind.name, document, identity.form);
+    let mut findings = Findings { schema: refused, ..Findings::default() };
+    match kind.check {
+        // It warns of unknown fields itself: it knows more than one spelling of some.
+        Some(check) => check(&resource(document, identity.form, kind.content), &mut findings),
+        None => findings.warnings = unknown,
+    }
     Some(findings)
 }
 
@@ -143,14 +160,16 @@ fn group_of(document: &Value) -> &str {
 }
 
 impl Findings {
+    /// All errors: what the schema says of a field that the checks have spoken of need not be told again.
+    pub fn refusals(&self) -> Vec<Problem> {
+        let told: BTreeSet<_> = self.errors.iter().map(|error| &error.field).collect();
+        let news = self.schema.iter().filter(|problem| !told.contains(&problem.field));
+        self.errors.iter().chain(news).cloned().collect()
+    }
+
     /// Adds an error.
     fn refuse(&mut self, field: &FieldPath, reason: Reason, message: impl Into<String>) {
         self.errors.push(Problem::new(field, reason, message));
-    }
-
-    /// Adds a finding of the schema.
-    fn refuse_by_schema(&mut self, field: &FieldPath, reason: Reason, message: impl Into<String>) {
-        self.schema.push(Problem::new(field, reason, message));
     }
 
     /// Adds a warning.

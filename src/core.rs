@@ -16,4 +16,5 @@ pub mod resource;
 pub mod scalar;
 pub mod selector;
 pub mod settings;
+pub mod structural;
 pub mod yaml;

@@ -42,9 +42,18 @@ const SERVICE_COLUMNS: &[Column] = &[
 
 /// All definitions of the group, in the order of their names.
 pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
-    let mut all: Vec<_> = policies().into_iter().chain(services()).chain(older()).map(Definition::build).collect();
-    all.sort_by(|one, other| one.spec.names.plural.cmp(&other.spec.names.plural));
-    all
+    let mut all = kinds();
+    all.sort_by_key(|definition| definition.plural);
+    all.into_iter().map(Definition::build).collect()
+}
+
+/// Every kind with its schema.
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    kinds().into_iter().map(|definition| (definition.kind, definition.schema)).collect()
+}
+
+fn kinds() -> Vec<Definition> {
+    [policies(), services(), older()].into_iter().flatten().collect()
 }
 
 fn policies() -> Vec<Definition> {

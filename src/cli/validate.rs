@@ -40,6 +40,8 @@ struct Report {
     kind: String,
     name: String,
     known: bool,
+    /// Both kinds of errors, without what would be told twice.
+    refusals: Vec<Finding>,
     errors: Vec<Finding>,
     /// What the API server would refuse before anybody is asked.
     schema: Vec<Finding>,
@@ -73,15 +75,26 @@ fn inspect(loaded: Loaded, system_namespace: &str) -> Report {
         Err(error) => {
             let problem =
                 Problem::new(&FieldPath::root(), Reason::Format, format!("not readable as YAML: {}", error.reason));
-            let errors = vec![Finding { position: error.position, problem }];
-            let (kind, name) = (String::new(), String::new());
-            return Report { file, index, kind, name, known: true, errors, schema: Vec::new(), warnings: Vec::new() };
+            let error = || Finding { position: error.position, problem: problem.clone() };
+            return Report {
+                file,
+                index,
+                kind: String::new(),
+                name: String::new(),
+                known: true,
+                refusals: vec![error()],
+                errors: vec![error()],
+                schema: Vec::new(),
+                warnings: Vec::new(),
+            };
         }
     };
     let (kind, name) = compile::identify(&document.value).map(|it| (it.kind, it.name)).unwrap_or_default();
     let checked = rehearse(&document.value, system_namespace);
     let known = checked.is_some();
-    let Findings { errors, schema, warnings } = checked.unwrap_or_else(|| unknown_kind(&kind));
+    let findings = checked.unwrap_or_else(|| unknown_kind(&kind));
+    let refusals = findings.refusals();
+    let Findings { errors, schema, warnings } = findings;
     let place = |problem: Problem| Finding { position: document.position_of(&problem.field), problem };
     let mut warnings: Vec<Finding> = warnings.into_iter().map(place).collect();
     if known {
@@ -93,6 +106,7 @@ fn inspect(loaded: Loaded, system_namespace: &str) -> Report {
         kind,
         name,
         known,
+        refusals: refusals.into_iter().map(place).collect(),
         errors: errors.into_iter().map(place).collect(),
         schema: schema.into_iter().map(place).collect(),
         warnings,
@@ -121,7 +135,7 @@ fn notes_of(document: &Placed) -> impl Iterator<Item = Finding> {
 
 impl Report {
     fn is_valid(&self) -> bool {
-        self.errors.is_empty() && self.schema.is_empty()
+        self.refusals.is_empty()
     }
 
     fn to_json(&self) -> Value {
@@ -147,7 +161,7 @@ fn print_text(reports: &[Report], out: &mut dyn Write) -> std::io::Result<()> {
     for report in reports {
         let Report { file, kind, name, .. } = report;
         let subject = if kind.is_empty() { String::new() } else { format!("{kind} {name}: ") };
-        let levels = [("error", &report.errors), ("error", &report.schema), ("warning", &report.warnings)];
+        let levels = [("error", &report.refusals), ("warning", &report.warnings)];
         for (level, findings) in levels {
             for Finding { position, problem } in findings {
                 writeln!(out, "{file}:{}: {level}: {subject}{problem} [{}]", position.line, problem.reason.as_str())?;

@@ -32,7 +32,7 @@ mod testing;
 
 use serde_json::Value;
 
-use super::{Content, Findings, identify, resource};
+use super::{Content, Findings, identify, resource, schema};
 use crate::core::mesh::http_route::HttpRoute;
 use crate::core::mesh::proxy_patch::ProxyPatch;
 use crate::core::mesh::tcp_route::TcpRoute;
@@ -65,6 +65,7 @@ fn compile<P>(document: &Value, compile: fn(&Resource<'_>, &mut Findings) -> Opt
     let Some(identity) = identify(document) else {
         return (None, findings);
     };
+    findings.schema = schema::check(&identity.kind, document, identity.form).refused;
     let policy = compile(&resource(document, identity.form, Content::Spec), &mut findings);
     (policy.filter(|_| findings.schema.is_empty()), findings)
 }

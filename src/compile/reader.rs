@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use serde_json::{Map, Value};
 
 use super::Findings;
-use crate::core::nearest::nearest;
+use crate::core::nearest;
 use crate::core::problem::{FieldPath, Reason};
 
 /// Most objects have no more fields than this.
@@ -153,10 +153,7 @@ impl<'v> Object<'v> {
         let known = |key: &str| asked.contains(&key) || passed_over.contains(&key);
         let unknown = self.entries.into_iter().flat_map(Map::keys).filter(|key| !known(key));
         let hints = unknown.map(|key| {
-            let hint = match nearest(key, asked.iter().copied()) {
-                Some(known) => format!("did you mean `{known}`?"),
-                None => format!("known here: {}", asked.join(", ")),
-            };
+            let hint = nearest::hint(key, asked.iter().copied());
             (self.path.field(key.clone()), hint)
         });
         hints.collect()

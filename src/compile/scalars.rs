@@ -140,18 +140,10 @@ impl<'v> Node<'v> {
         word
     }
 
-    /// One of the known words, where only the schema insists on them.
+    /// One of the known words, where the schema has refused any other.
     pub(super) fn schema_word(&self, known: &[&'static str], findings: &mut Findings) -> Option<&'static str> {
-        if !self.is_present() {
-            findings.refuse_by_schema(&self.path, Reason::Required, format!("required; one of {}", known.join(", ")));
-            return None;
-        }
-        let given = self.text(findings).unwrap_or_default();
-        let word = known.iter().find(|word| **word == given).copied();
-        if word.is_none() {
-            findings.refuse_by_schema(&self.path, Reason::Enum, unknown_word(&given, known));
-        }
-        word
+        let given = self.text(findings)?;
+        known.iter().find(|word| **word == given).copied()
     }
 
     /// Whether this is a list with something in it.

@@ -15,6 +15,14 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// What to tell the author of a word that is not known: the one that was probably meant, or all there are.
+pub fn hint<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    match nearest(word, known.clone()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("known here: {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// No key of Envoy's is nearly as long, and the work grows with the length.
 const LONGEST: usize = 128;
 

@@ -2,8 +2,8 @@
 
 use super::mesh;
 use super::review::{Cause, Details, Operation, Request, Status, Verdict};
+use crate::compile;
 use crate::compile::mesh::admission::ControlPlane;
-use crate::compile::{self, Findings};
 use crate::core::problem::{Problem, Reason};
 
 /// API servers cut what is longer.
@@ -35,11 +35,10 @@ pub fn validate<Old>(request: &Request<'_, Old>, plane: &ControlPlane) -> Verdic
     let Some(findings) = compile::check(object) else {
         return Verdict::allow();
     };
-    let Findings { mut errors, schema, warnings } = findings;
     // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
-    errors.extend(schema);
+    let errors = findings.refusals();
     let mut verdict = if errors.is_empty() { Verdict::allow() } else { Verdict::deny(invalid(request, &errors)) };
-    verdict.warnings = tell(&warnings);
+    verdict.warnings = tell(&findings.warnings);
     verdict
 }
 

@@ -5,6 +5,7 @@ mod support;
 mod admission;
 mod certificates;
 mod chaos;
+mod definitions;
 mod generate;
 mod mesh;
 mod node;

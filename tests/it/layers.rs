@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("api", &[]),
-    ("compile", &["core"]),
+    ("compile", &["core", "api"]),
     ("server", &[]),
     ("telemetry", &[]),
     ("index", &["core", "compile"]),

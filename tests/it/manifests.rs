@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use writ::core::mesh::policy::PolicyKind;
+use writ::core::mesh::target_ref::TargetKind;
+use writ::core::problem::FieldPath;
+use writ::core::structural::Schema;
 use writ::core::yaml;
 
 /// `manifests/crds` is what `api` says. `make golden` rewrites it; the difference is reviewed like code.
@@ -27,6 +30,120 @@ fn definitions_are_those_of_the_code() {
         .collect();
     present.sort();
     assert_eq!(present, expected, "one file for each definition");
+    let installed = fs::read_to_string(folder.join("kustomization.yaml")).expect("the kustomization");
+    let mut installed: Vec<_> = installed.lines().filter_map(|line| line.strip_prefix("  - ")).collect();
+    installed.sort_unstable();
+    assert_eq!(installed, expected, "every file is installed");
+}
+
+/// What an API server demands of a definition, as far as it can be told without one.
+#[test]
+fn schemas_are_structural() {
+    for definition in writ::api::definitions() {
+        let kind = &definition.spec.names.kind;
+        for version in &definition.spec.versions {
+            let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+            let schema = serde_json::to_value(schema.expect("a schema")).expect("a schema is JSON");
+            check_structure(kind, &schema);
+        }
+    }
+}
+
+/// The content of a policy is closed, and every field says what it is for.
+#[test]
+fn mesh_policies_are_closed_and_explained() {
+    for (kind, schema) in writ::api::mesh_schemas() {
+        let spec = &schema["properties"]["spec"];
+        if schema["properties"].get("mesh").is_none() {
+            assert!(spec.get("x-kubernetes-preserve-unknown-fields").is_none(), "{kind}");
+        }
+        check_descriptions(&format!("{kind}.spec"), spec);
+    }
+}
+
+#[test]
+fn references_name_the_kinds_that_there_are() {
+    let (_, schema) =
+        writ::api::mesh_schemas().into_iter().find(|(kind, _)| *kind == "MeshTimeout").expect("it is there");
+    let kinds = schema["properties"]["spec"]["properties"]["targetRef"]["properties"]["kind"]["enum"].clone();
+    let mut kinds: Vec<String> = serde_json::from_value(kinds).expect("names");
+    kinds.sort();
+    let mut known = TargetKind::ALL.map(|kind| kind.name().to_owned());
+    known.sort();
+    assert_eq!(kinds, known);
+}
+
+fn check_structure(path: &str, schema: &Value) {
+    let fields = schema.as_object().unwrap_or_else(|| panic!("{path}: a schema is an object"));
+    let flag = |keyword: &str| fields.get(keyword) == Some(&Value::Bool(true));
+    let typed = fields.contains_key("type");
+    assert!(
+        typed != flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields"),
+        "{path}: a type"
+    );
+    let properties = fields.get("properties").and_then(Value::as_object);
+    assert!(properties.is_none() || !fields.contains_key("additionalProperties"), "{path}: either fields or a map");
+    if schema["type"] == "array" {
+        assert!(schema["items"].is_object(), "{path}: what the items are");
+    }
+    let none = Map::new();
+    let properties = properties.unwrap_or(&none);
+    for name in texts(schema, "required") {
+        assert!(properties.contains_key(name), "{path}: {name} is required and not described");
+    }
+    check_list_keys(path, schema);
+    for alternative in schema["anyOf"].as_array().into_iter().flatten() {
+        check_alternative(&format!("{path}, anyOf"), alternative, schema);
+    }
+    if let Some(default) = fields.get("default") {
+        let found = Schema::read(schema).expect("a readable schema").check(default, &FieldPath::root());
+        assert_eq!(found, Default::default(), "{path}: the default fits its schema");
+    }
+    for (name, property) in properties {
+        check_structure(&format!("{path}.{name}"), property);
+    }
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(below) = fields.get(keyword) {
+            check_structure(&format!("{path}, {keyword}"), below);
+        }
+    }
+}
+
+/// Keys tell entries apart, so every entry must have them.
+fn check_list_keys(path: &str, schema: &Value) {
+    let items = &schema["items"];
+    for key in texts(schema, "x-kubernetes-list-map-keys") {
+        let required = texts(items, "required").any(|name| name == key);
+        assert!(required || items["properties"][key].get("default").is_some(), "{path}: entries without {key}");
+        assert!(matches!(items["properties"][key]["type"].as_str(), Some("string" | "integer")), "{path}: {key}");
+    }
+}
+
+/// Alternatives only demand: what there is, the schema around them says.
+fn check_alternative(path: &str, alternative: &Value, structure: &Value) {
+    for keyword in alternative.as_object().expect("a schema").keys() {
+        assert!(matches!(keyword.as_str(), "required" | "properties"), "{path}: {keyword} belongs outside");
+    }
+    for name in texts(alternative, "required") {
+        assert!(structure["properties"].get(name).is_some(), "{path}: {name} is not described");
+    }
+    for (name, below) in alternative["properties"].as_object().into_iter().flatten() {
+        check_alternative(&format!("{path}.{name}"), below, &structure["properties"][name]);
+    }
+}
+
+fn check_descriptions(path: &str, schema: &Value) {
+    assert!(schema["description"].as_str().is_some_and(|text| text.len() > 3), "{path}: no description");
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        check_descriptions(&format!("{path}.{name}"), property);
+    }
+    for (name, property) in schema["items"]["properties"].as_object().into_iter().flatten() {
+        check_descriptions(&format!("{path}[].{name}"), property);
+    }
+}
+
+fn texts<'v>(schema: &'v Value, keyword: &str) -> impl Iterator<Item = &'v str> {
+    schema[keyword].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Every kind of the mesh is completed and judged; only policies wait for Writ, and nothing waits to be deleted.

@@ -119,12 +119,13 @@ fn target_fields() -> Vec<Field> {
     ]
 }
 
-/// The name of a header.
+/// The name of a header that is compared with: Envoy has them in lower case.
 pub(super) fn header_name(description: &str) -> Value {
-    with(
-        text(&format!("{description} In lower case.")),
-        [("minLength", 1.into()), ("maxLength", 256.into()), ("pattern", r"^[a-z0-9!#$%&'*+\-.^_\x60|~]+$".into())],
-    )
+    token(&format!("{description} In lower case."), r"^[a-z0-9!#$%&'*+\-.^_\x60|~]+$")
+}
+
+fn token(description: &str, pattern: &str) -> Value {
+    with(text(description), [("minLength", 1.into()), ("maxLength", 256.into()), ("pattern", pattern.into())])
 }
 
 /// Matches of headers.
@@ -145,7 +146,8 @@ pub(super) fn header_matches(description: &str) -> Value {
 /// `set` and `add`: headers with their values.
 pub(super) fn header_changes() -> Vec<Field> {
     let headers = |description: &str| {
-        let header = closed("One header.", [("name", header_name("The name.")), ("value", text("The value."))]);
+        let name = token("The name.", r"^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$");
+        let header = closed("One header.", [("name", name), ("value", text("The value."))]);
         with(
             list(description, requiring(header, &["name", "value"])),
             [

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::forms::policy;
-use crate::api::schema::{closed, list, map, open, requiring, text, word};
+use crate::api::schema::{closed, list, map, open, requiring, text, with, word};
 
 /// The spelling of this kind comes first; that of ProxyTemplate is understood as well.
 const RESOURCE_OPERATIONS: &[&str] = &["Add", "Remove", "Patch", "add", "remove", "patch"];
@@ -91,7 +91,8 @@ fn json_patch() -> Value {
             ("op", word("What is done.", &operations)),
             ("path", text("Where: a JSON pointer.")),
             ("from", text("Where from, with move and copy.")),
-            ("value", open("What, with add and replace.")),
+            // Null is a value like any other; the API server would take it for nothing.
+            ("value", with(open("What, with add and replace."), [("nullable", true.into())])),
         ],
     );
     requiring(patch, &["op", "path"])

@@ -106,13 +106,12 @@ pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem
         Some(problem) => Findings { errors: vec![problem], ..Findings::default() },
         None => compile::check(request.object).unwrap_or_default(),
     };
-    let Findings { errors: mut problems, schema, warnings } = findings;
     // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
-    problems.extend(schema);
+    let problems = findings.refusals();
     if problems.is_empty() {
-        return Ok(warnings);
+        return Ok(findings.warnings);
     }
-    Err(Refusal { problems, warnings, ..Refusal::new(RefusalKind::Invalid, "") })
+    Err(Refusal { problems, warnings: findings.warnings, ..Refusal::new(RefusalKind::Invalid, "") })
 }
 
 /// What an object comes to that is applied by somebody who may do that; `None` for a kind whose content is not checked. An

@@ -152,7 +152,7 @@ mod tests {
         check("{responseBandwidth: {limit: 1000}}", &["responseBandwidth.limit FORMAT"]);
         accepts(
             "MeshFaultInjection",
-            "{rules: [{matches: [{}], default: {http: [{responseBandwidth: {limit: kbps}}]}}]}",
+            "{rules: [{matches: [{}], default: {http: [{responseBandwidth: {limit: kbps, percentage: 1}}]}}]}",
             &["spec.rules[0].default.http[0].responseBandwidth.limit SUSPICIOUS"],
         );
     }

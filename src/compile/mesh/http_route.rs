@@ -83,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_destination_is_needed() {
+    fn nothing_but_a_destination_and_rules_is_needed() {
         accepts("MeshHTTPRoute", "{}", &[]);
-        accepts("MeshHTTPRoute", "{to: [{targetRef: {kind: MeshService, labels: {a: b}}}]}", &[]);
+        accepts("MeshHTTPRoute", &with_rules("[]"), &[]);
         accepts("MeshHTTPRoute", &with_rules("[{default: {backendRefs: []}}]"), &[]);
     }
 

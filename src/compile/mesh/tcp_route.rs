@@ -14,10 +14,6 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
     let mut to = Vec::new();
     policy.each_to(findings, |entry, findings| {
         let rules = route_rule::read_list(entry, findings);
-        if rules.len() > 1 {
-            let message = "at most one rule: connections all look alike";
-            findings.refuse_by_schema(&entry.object.path.field("rules"), Reason::Range, message);
-        }
         let mut backends = Vec::new();
         for rule in rules {
             let list = rule.part("backendRefs", findings);

@@ -67,9 +67,6 @@ fn read_path(field: &Node<'_>, findings: &mut Findings) -> Option<PathMatch> {
         }
     };
     let text = value.text(findings).unwrap_or_default();
-    if text.is_empty() {
-        findings.refuse_by_schema(&value.path, Reason::Empty, "may not be empty");
-    }
     if kind == "RegularExpression" {
         check_regex(value, &text, findings);
         return Some(PathMatch::Regex(text.into_owned()));
@@ -104,9 +101,6 @@ fn read_query(list: &Node<'_>, findings: &mut Findings) -> Vec<QueryMatch> {
         object.warn_of_unknown(findings);
         let kind = kind.schema_word(&["Exact", "RegularExpression"], findings);
         let name = name_field.text(findings).unwrap_or_default();
-        if name.is_empty() {
-            findings.refuse_by_schema(&name_field.path, Reason::Empty, "may not be empty");
-        }
         if names.repeats(&name) {
             findings.refuse(&name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
         }
@@ -138,10 +132,6 @@ fn read_headers(list: &Node<'_>, findings: &mut Findings) -> Vec<HeaderMatch> {
             Some("Exact")
         };
         let name = name_field.text(findings).unwrap_or_default();
-        if !is_header_name(&name) {
-            let (reason, message) = header_name_fault(&name);
-            findings.refuse_by_schema(&name_field.path, reason, message);
-        }
         let Some(test) = kind.map(|kind| read_header_test(kind, &value, findings)) else {
             continue;
         };
@@ -177,19 +167,6 @@ fn check_regex(value: &Node<'_>, text: &str, findings: &mut Findings) {
     }
 }
 
-fn is_header_name(name: &str) -> bool {
-    let in_name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&c);
-    (1..=256).contains(&name.len()) && name.bytes().all(in_name)
-}
-
-fn header_name_fault(name: &str) -> (Reason, &'static str) {
-    match name.len() {
-        0 => (Reason::Empty, "may not be empty"),
-        257.. => (Reason::Range, "longer than 256 characters"),
-        _ => (Reason::Format, "malformed: a header name in lower case"),
-    }
-}
-
 /// The names that were there before. Lists are short, so they are simply searched.
 #[derive(Default)]
 struct Names(Vec<String>);
@@ -206,7 +183,7 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use crate::compile::mesh::testing::{findings, refuses_below};
+    use crate::compile::mesh::testing::refuses_below;
 
     fn spec(matches: &str) -> String {
         format!("{{to: [{{targetRef: {{kind: MeshService, labels: {{a: b}}}}, rules: [{{matches: {matches}}}]}}]}}")
@@ -252,28 +229,5 @@ mod tests {
         );
         check("[{headers: [{name: a, value: x}, {type: Prefix, name: a, value: y}]}]", &["[0].headers[1].name DUP"]);
         check("[{headers: [{type: RegularExpression, name: a, value: '*'}]}]", &["[0].headers[0].value FORMAT"]);
-    }
-
-    #[test]
-    fn what_only_the_schema_knows_is_told_apart() {
-        let spec = spec(
-            "[{method: FETCH, path: {type: Glob, value: ''}, headers: [{name: A, type: Like}], queryParams: [{}]}]",
-        );
-        let findings = findings("MeshHTTPRoute", &spec);
-        assert_eq!(findings.errors, []);
-        let schema: Vec<_> =
-            findings.schema.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str())).collect();
-        let below = "spec.to[0].rules[0].matches[0]";
-        assert_eq!(
-            schema,
-            [
-                format!("{below}.method ENUM"),
-                format!("{below}.path.type ENUM"),
-                format!("{below}.queryParams[0].type REQ"),
-                format!("{below}.queryParams[0].name EMPTY"),
-                format!("{below}.headers[0].type ENUM"),
-                format!("{below}.headers[0].name FORMAT"),
-            ]
-        );
     }
 }
