@@ -147,9 +147,9 @@ pub(super) fn header_matches(description: &str) -> Value {
 pub(super) fn header_changes() -> Vec<Field> {
     let headers = |description: &str| {
         let name = token("The name.", r"^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$");
-        let header = closed("One header.", [("name", name), ("value", text("The value."))]);
+        let header = closed("One header.", [("name", name), ("value", text("The value; left out, an empty one."))]);
         with(
-            list(description, requiring(header, &["name", "value"])),
+            list(description, requiring(header, &["name"])),
             [
                 ("maxItems", 16.into()),
                 ("x-kubernetes-list-type", "map".into()),
