@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::review::{Operation, Request, Status, Verdict};
-use super::validate::{invalid, tell};
+use super::validate::{invalid, is_judged, tell};
 use crate::compile::mesh::admission::{self, ControlPlane, Refusal, defaults, review};
 
 const GROUP: &str = "kuma.io";
@@ -13,7 +13,7 @@ const CAUSE: &str = "FieldValueInvalid";
 
 /// The labels and annotations that an object lacks, as a patch.
 pub(super) fn complete<Old>(request: &Request<'_, Old>, plane: &ControlPlane) -> Verdict {
-    if !matches!(request.operation, Operation::Create | Operation::Update) {
+    if !matches!(request.operation, Operation::Create | Operation::Update) || !is_judged(&request.kind) {
         return Verdict::allow();
     }
     let Some(object) = &request.object else {

@@ -10,9 +10,15 @@ use serde_json::{Map, Value};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// For `deserialize_with`: an object, or null.
-pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Ok(Some(Level::Object.deserialize(deserializer)?).filter(|value| !value.is_null()))
+/// Reads an object, or null.
+pub(super) struct Reader;
+
+impl<'de> DeserializeSeed<'de> for Reader {
+    type Value = Option<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Value>, D::Error> {
+        Ok(Some(Level::Object.deserialize(deserializer)?).filter(|value| !value.is_null()))
+    }
 }
 
 /// How far down the reader is: everything besides these three levels is plain JSON.
@@ -89,7 +95,7 @@ mod tests {
             },
             "spec": {"metadata": {"managedFields": "stays"}},
         });
-        let read = read(&mut serde_json::Deserializer::from_str(&object.to_string())).unwrap();
+        let read = Reader.deserialize(&mut serde_json::Deserializer::from_str(&object.to_string())).unwrap();
         let expected = json!({
             "kind": "Pod", "managedFields": "stays",
             "metadata": {"name": "x", "annotations": {"note": "stays"}},
@@ -100,9 +106,9 @@ mod tests {
 
     #[test]
     fn null_is_no_object_and_text_is_an_error() {
-        assert_eq!(read(&mut serde_json::Deserializer::from_str("null")).unwrap(), None);
-        assert!(read(&mut serde_json::Deserializer::from_str("\"x\"")).is_err());
-        let odd = read(&mut serde_json::Deserializer::from_str(r#"{"metadata": null}"#)).unwrap();
+        assert_eq!(Reader.deserialize(&mut serde_json::Deserializer::from_str("null")).unwrap(), None);
+        assert!(Reader.deserialize(&mut serde_json::Deserializer::from_str("\"x\"")).is_err());
+        let odd = Reader.deserialize(&mut serde_json::Deserializer::from_str(r#"{"metadata": null}"#)).unwrap();
         assert_eq!(odd, Some(json!({"metadata": null})));
     }
 }

@@ -1,44 +1,40 @@
-//! AdmissionReview v1 on the wire: thin structures that parse the object once and borrow the rest.
+//! AdmissionReview v1 on the wire: thin structures that parse the object once, if somebody wants it, and borrow the rest.
 //!
 //! A review that cannot be read is still answered as a review if its uid can be found: the API server then shows the
 //! message to the user. Only without a uid there is nothing to answer but 400.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::object;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
 /// The request of a review. `Old` is what becomes of the old object: a `Value`, or [`IgnoredAny`] to skip it unread.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound = "Old: Deserialize<'de>")]
+#[derive(Debug, Default)]
 pub struct Request<'a, Old> {
-    #[serde(borrow, default)]
     pub uid: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub kind: GroupVersionKind<'a>,
-    #[serde(borrow, default)]
     pub sub_resource: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub name: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub namespace: Cow<'a, str>,
-    #[serde(default)]
     pub operation: Operation,
-    #[serde(default)]
     pub user_info: UserInfo,
-    #[serde(default, deserialize_with = "super::object::read")]
     pub object: Option<Value>,
-    #[serde(default = "Option::default")]
     pub old_object: Option<Old>,
-    #[serde(default)]
     pub dry_run: bool,
 }
+
+/// Whether anybody looks at objects of a kind.
+pub(super) type Wants = fn(&GroupVersionKind<'_>) -> bool;
 
 #[derive(Debug, Default, Deserialize)]
 pub struct GroupVersionKind<'a> {
@@ -125,15 +121,105 @@ pub(super) enum Unreadable {
     Body { reason: String },
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound = "Old: Deserialize<'de>")]
 struct Review<'a, Old> {
-    #[serde(borrow, default)]
     api_version: Cow<'a, str>,
-    #[serde(borrow, default)]
     kind: Cow<'a, str>,
-    #[serde(borrow, default = "Option::default")]
     request: Option<Request<'a, Old>>,
+}
+
+/// The keys that are read, of a review and of its request.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Key {
+    ApiVersion,
+    Kind,
+    Request,
+    Uid,
+    SubResource,
+    Name,
+    Namespace,
+    Operation,
+    UserInfo,
+    Object,
+    OldObject,
+    DryRun,
+    #[serde(other)]
+    Other,
+}
+
+/// Text that is borrowed where it holds no escape.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Reads a review, with what is needed to do so.
+struct ReviewReader<Old>(Wants, PhantomData<Old>);
+struct RequestReader<Old>(Wants, PhantomData<Old>);
+
+impl<'de, Old: Deserialize<'de> + Default> Visitor<'de> for ReviewReader<Old> {
+    type Value = Review<'de, Old>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an AdmissionReview")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut entries: M) -> Result<Self::Value, M::Error> {
+        let mut review = Review { api_version: Cow::default(), kind: Cow::default(), request: None };
+        while let Some(key) = entries.next_key()? {
+            match key {
+                Key::ApiVersion => review.api_version = entries.next_value::<Text<'_>>()?.0,
+                Key::Kind => review.kind = entries.next_value::<Text<'_>>()?.0,
+                Key::Request => review.request = entries.next_value_seed(RequestReader(self.0, PhantomData))?,
+                _ => drop(entries.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(review)
+    }
+}
+
+impl<'de, Old: Deserialize<'de> + Default> DeserializeSeed<'de> for RequestReader<Old> {
+    type Value = Option<Request<'de, Old>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, Old: Deserialize<'de> + Default> Visitor<'de> for RequestReader<Old> {
+    type Value = Option<Request<'de, Old>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    /// An API server writes the kind before the object, so that an object which nobody wants can be skipped unread. One
+    /// that comes first is read.
+    fn visit_map<M: MapAccess<'de>>(self, mut entries: M) -> Result<Self::Value, M::Error> {
+        let mut request = Request::default();
+        let mut is_wanted = true;
+        while let Some(key) = entries.next_key()? {
+            match key {
+                Key::Uid => request.uid = entries.next_value::<Text<'_>>()?.0,
+                Key::Kind => {
+                    request.kind = entries.next_value()?;
+                    is_wanted = (self.0)(&request.kind);
+                }
+                Key::SubResource => request.sub_resource = entries.next_value::<Text<'_>>()?.0,
+                Key::Name => request.name = entries.next_value::<Text<'_>>()?.0,
+                Key::Namespace => request.namespace = entries.next_value::<Text<'_>>()?.0,
+                Key::Operation => request.operation = entries.next_value()?,
+                Key::UserInfo => request.user_info = entries.next_value()?,
+                Key::Object if is_wanted => request.object = entries.next_value_seed(object::Reader)?,
+                Key::OldObject if is_wanted => request.old_object = entries.next_value()?,
+                Key::DryRun => request.dry_run = entries.next_value()?,
+                _ => drop(entries.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Some(request))
+    }
 }
 
 /// The least of a review: what is needed to answer one whose object cannot be read. Skipping is not recursive, so this
@@ -195,10 +281,15 @@ impl Status {
     }
 }
 
-/// Reads the request of a review.
-pub(super) fn read<'a, Old: Deserialize<'a>>(body: &'a [u8]) -> Result<Request<'a, Old>, Unreadable> {
-    let review: Review<'a, Old> = serde_json::from_slice(body).map_err(|error| salvage(body, &error.to_string()))?;
-    let Review { api_version, kind, request } = review;
+/// Reads the request of a review, and its objects if somebody wants their kind.
+pub(super) fn read<'a, Old>(body: &'a [u8], wants: Wants) -> Result<Request<'a, Old>, Unreadable>
+where
+    Old: Deserialize<'a> + Default,
+{
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let review = json.deserialize_map(ReviewReader::<Old>(wants, PhantomData));
+    let review = review.and_then(|review| json.end().map(|()| review));
+    let Review { api_version, kind, request } = review.map_err(|error| salvage(body, &error.to_string()))?;
     let uid = request.as_ref().map_or("", |request| &request.uid);
     let reason = if kind != KIND || api_version != API_VERSION {
         format!("the body must be {API_VERSION} {KIND}, not {api_version:?} {kind:?}")
@@ -280,7 +371,7 @@ mod tests {
             },
         })
         .to_string();
-        let request: Request<'_, Value> = read(body.as_bytes()).unwrap();
+        let request: Request<'_, Value> = read(body.as_bytes(), |_| true).unwrap();
         assert_eq!((&*request.uid, &*request.name, &*request.namespace), ("u-1", "a\"b", "ns"));
         assert_eq!((&*request.kind.group, &*request.kind.kind), ("kuma.io", "MeshTimeout"));
         assert_eq!((request.operation, request.dry_run), (Operation::Update, true));
@@ -288,9 +379,24 @@ mod tests {
         assert_eq!((request.object, request.old_object), (Some(json!({"spec": 1})), Some(json!({"spec": 0}))));
     }
 
+    #[test]
+    fn an_object_that_nobody_wants_is_skipped() {
+        let wants: Wants = |kind| kind.kind == "MeshTimeout";
+        let request = |first: &str, second: &str| {
+            let fields = format!(r#""uid":"u",{first},{second}"#);
+            format!(r#"{{"apiVersion":"{API_VERSION}","kind":"{KIND}","request":{{{fields}}}}}"#)
+        };
+        let (pod, policy, object) =
+            (r#""kind":{"kind":"Pod"}"#, r#""kind":{"kind":"MeshTimeout"}"#, r#""object":{"x":1}"#);
+        let read = |body: String| read::<IgnoredAny>(body.as_bytes(), wants).unwrap().object;
+        assert_eq!(read(request(pod, object)), None);
+        assert_eq!(read(request(policy, object)), Some(json!({"x": 1})));
+        assert_eq!(read(request(object, policy)), Some(json!({"x": 1})));
+    }
+
     #[track_caller]
     fn check(body: &str, uid: Option<&str>, reason: &str) {
-        let (found, why) = match read::<IgnoredAny>(body.as_bytes()).expect_err("unreadable") {
+        let (found, why) = match read::<IgnoredAny>(body.as_bytes(), |_| true).expect_err("unreadable") {
             Unreadable::Review { uid, reason } => (Some(uid), reason),
             Unreadable::Body { reason } => (None, reason),
         };

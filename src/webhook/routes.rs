@@ -9,7 +9,7 @@ use tracing::{debug, info, info_span};
 
 use super::mesh;
 use super::review::{self, Light, Operation, Status, Unreadable, Verdict};
-use super::validate::validate;
+use super::validate::{is_judged, validate};
 use crate::compile::mesh::admission::ControlPlane;
 
 /// Judges policies.
@@ -90,7 +90,7 @@ fn admit(body: &[u8], plane: &ControlPlane, decide: fn(&Light<'_>, &ControlPlane
     let span =
         info_span!("admit", uid = Empty, kind = Empty, ns = Empty, name = Empty, operation = Empty, allowed = Empty);
     let _entered = span.enter();
-    let request: Light<'_> = match review::read(body) {
+    let request: Light<'_> = match review::read(body, is_judged) {
         Ok(request) => request,
         Err(problem) => return unreadable(problem),
     };
@@ -103,7 +103,7 @@ fn admit(body: &[u8], plane: &ControlPlane, decide: fn(&Light<'_>, &ControlPlane
     }
     let verdict = match request.operation {
         // Only here the old object matters, so only here it is read.
-        Operation::Delete => match review::read::<Value>(body) {
+        Operation::Delete => match review::read::<Value>(body, is_judged) {
             Ok(request) => mesh::release(&request, plane),
             Err(problem) => return unreadable(problem),
         },

@@ -1,9 +1,9 @@
 //! Judges the policies that people apply: errors deny, warnings warn. No call leaves this file.
 
 use super::mesh;
-use super::review::{Cause, Details, Operation, Request, Status, Verdict};
+use super::review::{Cause, Details, GroupVersionKind, Operation, Request, Status, Verdict};
 use crate::compile;
-use crate::compile::mesh::admission::ControlPlane;
+use crate::compile::mesh::admission::{self, ControlPlane};
 use crate::core::problem::{Problem, Reason};
 
 /// API servers cut what is longer.
@@ -12,6 +12,12 @@ const WARNING_CHARS: usize = 256;
 const WARNINGS_CHARS: usize = 4096;
 /// More causes than anybody reads; the rest is counted.
 const MOST_CAUSES: usize = 100;
+
+/// Whether anything is to be said here about a kind. A request without one is judged by what its object says of itself.
+pub(super) fn is_judged(kind: &GroupVersionKind<'_>) -> bool {
+    let GroupVersionKind { group, kind, .. } = kind;
+    kind.is_empty() || compile::serves(group, kind) || admission::serves(group, kind)
+}
 
 /// The verdict on one request that brings an object.
 pub fn validate<Old>(request: &Request<'_, Old>, plane: &ControlPlane) -> Verdict {
@@ -24,6 +30,9 @@ pub fn validate<Old>(request: &Request<'_, Old>, plane: &ControlPlane) -> Verdic
         }
     }
     if !request.sub_resource.is_empty() {
+        return Verdict::allow();
+    }
+    if !is_judged(&request.kind) {
         return Verdict::allow();
     }
     let Some(object) = &request.object else {

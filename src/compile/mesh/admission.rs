@@ -93,6 +93,11 @@ pub enum RefusalKind {
     Internal,
 }
 
+/// Whether a control plane has anything to say about a kind of an API group.
+pub fn serves(group: &str, kind: &str) -> bool {
+    Catalogued::find(group, kind).is_some()
+}
+
 /// Checks a request: who and where first, then the mesh, the origin, and the content. `Ok` holds the warnings.
 pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem>, Refusal> {
     let Some(kind) = Catalogued::of(request.object) else {
