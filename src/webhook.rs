@@ -17,6 +17,7 @@ mod routes;
 mod validate;
 
 pub use desk::{POLICIES, RESOURCES, handle as handle_with};
+pub use mesh::MeshView;
 pub use port::{Accounts, Counter, Office, Trouble, View};
 pub use review::{Operation, Request, Status, UserInfo, Verdict};
 pub use routes::{Answer, Outcome, PATHS, handle};

@@ -3,6 +3,7 @@
 mod certificates;
 mod control_plane;
 mod front;
+mod routes;
 mod wiring;
 
 use std::io::Write;

@@ -5,14 +5,24 @@ use serde_json::Value;
 
 use super::review::{Operation, Request, Status, Verdict};
 use super::validate::{invalid, is_judged, tell};
+use crate::compile::mesh;
 use crate::compile::mesh::admission::{self, ControlPlane, Refusal, defaults, review};
+use crate::core::mesh::reach::Routes;
 
 const GROUP: &str = "kuma.io";
 /// Clients of the reference know one class of cause.
 const CAUSE: &str = "FieldValueInvalid";
 
+/// What objects of the mesh are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct MeshView<'m> {
+    pub plane: &'m ControlPlane,
+    /// The routes that there are, as far as they are known.
+    pub routes: &'m Routes,
+}
+
 /// The labels and annotations that an object lacks, as a patch.
-pub(super) fn complete<Old>(request: &Request<'_, Old>, plane: &ControlPlane) -> Verdict {
+pub(super) fn complete<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> Verdict {
     if !matches!(request.operation, Operation::Create | Operation::Update) || !is_judged(&request.kind) {
         return Verdict::allow();
     }
@@ -22,7 +32,7 @@ pub(super) fn complete<Old>(request: &Request<'_, Old>, plane: &ControlPlane) ->
     let Some(asked) = asked(request, object) else {
         return Verdict::allow();
     };
-    match defaults(&asked, plane) {
+    match defaults(&asked, view.plane) {
         Ok(operations) if operations.is_empty() => Verdict::allow(),
         Ok(operations) => {
             let patch = serde_json::to_vec(&operations).expect("operations of a JSON patch always serialize");
@@ -33,18 +43,23 @@ pub(super) fn complete<Old>(request: &Request<'_, Old>, plane: &ControlPlane) ->
 }
 
 /// The verdict on an object that somebody writes; `None` if it is not of the mesh.
-pub(super) fn judge<Old>(request: &Request<'_, Old>, object: &Value, plane: &ControlPlane) -> Option<Verdict> {
+pub(super) fn judge<Old>(request: &Request<'_, Old>, object: &Value, view: MeshView<'_>) -> Option<Verdict> {
     let is_of_mesh = object.get("apiVersion").and_then(Value::as_str).is_some_and(is_of_mesh);
-    is_of_mesh.then(|| match asked(request, object).map(|asked| review(&asked, plane)) {
+    is_of_mesh.then(|| match asked(request, object).map(|asked| review(&asked, view.plane)) {
         None => Verdict::allow(),
-        Some(Ok(warnings)) => Verdict { warnings: tell(&warnings), ..Verdict::allow() },
+        Some(Ok(mut warnings)) => {
+            if request.operation != Operation::Delete {
+                warnings.extend(mesh::unreached(object, view.routes));
+            }
+            Verdict { warnings: tell(&warnings), ..Verdict::allow() }
+        }
         Some(Err(refusal)) => deny(request, &refusal),
     })
 }
 
 /// The verdict on the end of an object.
-pub(super) fn release(request: &Request<'_, Value>, plane: &ControlPlane) -> Verdict {
-    let judged = request.old_object.as_ref().and_then(|object| judge(request, object, plane));
+pub(super) fn release(request: &Request<'_, Value>, view: MeshView<'_>) -> Verdict {
+    let judged = request.old_object.as_ref().and_then(|object| judge(request, object, view));
     judged.unwrap_or_else(Verdict::allow)
 }
 

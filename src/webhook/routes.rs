@@ -7,10 +7,9 @@ use serde_json::Value;
 use tracing::field::Empty;
 use tracing::{debug, info, info_span};
 
-use super::mesh;
+use super::mesh::{self, MeshView};
 use super::review::{self, Light, Operation, Status, Unreadable, Verdict};
 use super::validate::{is_judged, validate};
-use crate::compile::mesh::admission::ControlPlane;
 
 /// Judges policies.
 const VALIDATE: &str = "/validate";
@@ -35,13 +34,13 @@ pub enum Outcome {
 }
 
 /// Answers one request. It neither waits nor calls anybody.
-pub fn handle(request: &hyper::Request<Bytes>, plane: &ControlPlane) -> Answer {
+pub fn handle(request: &hyper::Request<Bytes>, view: MeshView<'_>) -> Answer {
     let decide = match request.uri().path() {
         VALIDATE => validate,
         DEFAULT => mesh::complete,
         _ => return refuse_unknown(),
     };
-    refuse_misdirected(request).unwrap_or_else(|| admit(request.body(), plane, decide))
+    refuse_misdirected(request).unwrap_or_else(|| admit(request.body(), view, decide))
 }
 
 /// What is answered to a path that leads nowhere.
@@ -86,7 +85,7 @@ pub(super) fn answer(uid: &str, verdict: &Verdict) -> Answer {
     Answer { response: respond(StatusCode::OK, review::write(uid, verdict)), outcome }
 }
 
-fn admit(body: &[u8], plane: &ControlPlane, decide: fn(&Light<'_>, &ControlPlane) -> Verdict) -> Answer {
+fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&Light<'_>, MeshView<'_>) -> Verdict) -> Answer {
     let span =
         info_span!("admit", uid = Empty, kind = Empty, ns = Empty, name = Empty, operation = Empty, allowed = Empty);
     let _entered = span.enter();
@@ -104,10 +103,10 @@ fn admit(body: &[u8], plane: &ControlPlane, decide: fn(&Light<'_>, &ControlPlane
     let verdict = match request.operation {
         // Only here the old object matters, so only here it is read.
         Operation::Delete => match review::read::<Value>(body, is_judged) {
-            Ok(request) => mesh::release(&request, plane),
+            Ok(request) => mesh::release(&request, view),
             Err(problem) => return unreadable(problem),
         },
-        _ => decide(&request, plane),
+        _ => decide(&request, view),
     };
     span.record("allowed", verdict.allowed);
     match &verdict.status {

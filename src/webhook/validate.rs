@@ -1,9 +1,9 @@
 //! Judges the policies that people apply: errors deny, warnings warn. No call leaves this file.
 
-use super::mesh;
+use super::mesh::{self, MeshView};
 use super::review::{Cause, Details, GroupVersionKind, Operation, Request, Status, Verdict};
 use crate::compile;
-use crate::compile::mesh::admission::{self, ControlPlane};
+use crate::compile::mesh::admission;
 use crate::core::problem::{Problem, Reason};
 
 /// API servers cut what is longer.
@@ -20,7 +20,7 @@ pub(super) fn is_judged(kind: &GroupVersionKind<'_>) -> bool {
 }
 
 /// The verdict on one request that brings an object.
-pub fn validate<Old>(request: &Request<'_, Old>, plane: &ControlPlane) -> Verdict {
+pub fn validate<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> Verdict {
     match request.operation {
         Operation::Create | Operation::Update => {}
         Operation::Delete | Operation::Connect => return Verdict::allow(),
@@ -38,7 +38,7 @@ pub fn validate<Old>(request: &Request<'_, Old>, plane: &ControlPlane) -> Verdic
     let Some(object) = &request.object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
-    if let Some(verdict) = mesh::judge(request, object, plane) {
+    if let Some(verdict) = mesh::judge(request, object, view) {
         return verdict;
     }
     let Some(findings) = compile::check(object) else {

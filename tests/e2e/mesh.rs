@@ -242,6 +242,46 @@ spec:
 }
 
 #[test]
+fn a_policy_that_never_meets_its_route_is_told_so() {
+    let Some(cluster) = support::with_writ() else { return };
+    let ns = cluster.namespace("disjoint");
+    ns.accepts(
+        r#"
+apiVersion: kuma.io/v1alpha1
+kind: MeshHTTPRoute
+metadata: {name: route-to-backend}
+spec:
+  targetRef: {kind: MeshSubset, tags: {k8s.kuma.io/namespace: frontend-ns}}
+  to:
+    - targetRef: {kind: MeshService, name: backend}
+      rules: [{matches: [{path: {type: PathPrefix, value: /}}], default: {}}]
+"#,
+    );
+    let policy = |namespace: &str| {
+        format!(
+            r#"
+apiVersion: kuma.io/v1alpha1
+kind: MeshTimeout
+metadata: {{name: timeout-for-backend}}
+spec:
+  targetRef: {{kind: MeshSubset, tags: {{k8s.kuma.io/namespace: {namespace}}}}}
+  to:
+    - targetRef: {{kind: MeshHTTPRoute, name: route-to-backend}}
+      default: {{http: {{requestTimeout: 1s}}}}
+"#
+        )
+    };
+    let warning =
+        format!("spec.to[0].targetRef: without effect: no proxy that this policy selects has the route {}/", ns.name);
+    eventually(SOON, "the warning", || {
+        let told = ns.accepts(&policy("some-other-ns"));
+        if told.contains(&warning) { Ok(()) } else { Err(told) }
+    });
+    let told = ns.accepts(&policy("frontend-ns"));
+    assert!(!told.contains("without effect"), "{told}");
+}
+
+#[test]
 fn modes_decide_who_writes_what_and_an_uninstall_leaves_nothing() {
     let Some(cluster) = ControlPlane::start() else { return };
     let cluster: &Cluster = &cluster;

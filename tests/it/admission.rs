@@ -4,13 +4,18 @@ use bytes::Bytes;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
 use writ::compile::mesh::admission::ControlPlane;
-use writ::webhook::{self, Outcome};
+use writ::core::mesh::reach::Routes;
+use writ::webhook::{self, MeshView, Outcome};
 
 const REVIEW: &str = "admission.k8s.io/v1";
 
+fn handle(request: &Request<Bytes>) -> webhook::Answer {
+    webhook::handle(request, MeshView { plane: &ControlPlane::default(), routes: &Routes::default() })
+}
+
 fn call(method: Method, path: &str, content_type: &str, body: impl Into<Bytes>) -> (u16, Value, Outcome) {
     let request = Request::builder().method(method).uri(path).header("content-type", content_type);
-    let answer = webhook::handle(&request.body(body.into()).unwrap(), &ControlPlane::default());
+    let answer = handle(&request.body(body.into()).unwrap());
     assert_eq!(answer.response.headers()["content-type"], "application/json");
     let body = serde_json::from_slice(answer.response.body()).expect("every answer is JSON");
     (answer.response.status().as_u16(), body, answer.outcome)
@@ -52,7 +57,7 @@ fn what_is_no_review_gets_a_status() {
 #[test]
 fn a_wrong_method_says_which_is_right() {
     let request = Request::builder().method(Method::PUT).uri("/validate").body(Bytes::new()).unwrap();
-    let answer = webhook::handle(&request, &ControlPlane::default());
+    let answer = handle(&request);
     assert_eq!(answer.response.headers()["allow"], "POST");
 }
 

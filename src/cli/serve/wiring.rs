@@ -16,13 +16,13 @@ use tracing::info;
 
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
+use super::routes::KnownRoutes;
 use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve};
 use crate::cluster::{Api, connect};
-use crate::compile::mesh::admission::ControlPlane;
 use crate::controller::{Controller, Options};
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
 use crate::telemetry::{self, Health, Metrics, Outcome};
-use crate::webhook;
+use crate::webhook::{self, MeshView};
 
 /// The part whose end is the end of the drain.
 const ADMISSION: &str = "the admission port";
@@ -102,6 +102,10 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
         Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, controller))
     });
+    let routes = client
+        .clone()
+        .zip(controller.as_ref())
+        .map(|(client, controller)| Arc::new(KnownRoutes::new(Api::new(client), controller.discovery())));
     let place = Place { namespace, service, webhook_configuration };
     let source = Source::open(certificates, place, client, &sink).await?;
     let https = Bound::bind(listen).await?;
@@ -142,12 +146,22 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             "the webhook configuration"
         });
     }
+    if let Some(routes) = routes.clone() {
+        tasks.spawn(async move {
+            routes.run().await;
+            "the routes of the mesh"
+        });
+    }
     tasks.spawn({
         let metrics = metrics.clone();
         let wire = Wire(metrics.clone());
         let answer = move |request: Request<Bytes>| {
             let (front, plane, metrics) = (front.clone(), plane.clone(), metrics.clone());
-            async move { admit(&request, front.as_deref(), &plane, &metrics).await }
+            let routes = routes.as_ref().map(|routes| routes.current()).unwrap_or_default();
+            async move {
+                let view = MeshView { plane: &plane, routes: &routes };
+                admit(&request, front.as_deref(), view, &metrics).await
+            }
         };
         let mut until = drain.clone();
         async move {
@@ -218,14 +232,14 @@ async fn first_certificate(served: &mut watch::Receiver<bool>) {
 async fn admit(
     request: &Request<Bytes>,
     front: Option<&Front>,
-    plane: &ControlPlane,
+    view: MeshView<'_>,
     metrics: &Metrics,
 ) -> hyper::Response<Bytes> {
     let started = Instant::now();
     let webhook::Answer { response, outcome } = match front {
         Some(front) if !webhook::PATHS.contains(&request.uri().path()) => webhook::handle_with(front, request).await,
-        _ if request.body().len() > LARGE_BODY => tokio::task::block_in_place(|| webhook::handle(request, plane)),
-        _ => webhook::handle(request, plane),
+        _ if request.body().len() > LARGE_BODY => tokio::task::block_in_place(|| webhook::handle(request, view)),
+        _ => webhook::handle(request, view),
     };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,

@@ -9,8 +9,9 @@ use writ::compile::mesh::admission::{
     ControlPlane, Mode, Operation, Refusal, RefusalKind, Request, defaults, rehearse, review,
 };
 use writ::core::mesh::policy::PolicyKind;
+use writ::core::mesh::reach::Routes;
 use writ::core::yaml;
-use writ::webhook;
+use writ::webhook::{self, MeshView};
 
 use super::conformance::cases;
 use super::documents::documents;
@@ -148,9 +149,14 @@ fn stored_objects_agree_with_the_cases_of_others() {
 
 /// The response of the webhook to a whole review.
 fn ask(path: &str, request: &Value, plane: &ControlPlane) -> Value {
+    ask_knowing(&Routes::default(), path, request, plane)
+}
+
+fn ask_knowing(routes: &Routes, path: &str, request: &Value, plane: &ControlPlane) -> Value {
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let call = hyper::Request::post(path).header("content-type", "application/json");
-    let answer = webhook::handle(&call.body(Bytes::from(body.to_string())).expect("a request"), plane);
+    let view = MeshView { plane, routes };
+    let answer = webhook::handle(&call.body(Bytes::from(body.to_string())).expect("a request"), view);
     let mut review: Value = serde_json::from_slice(answer.response.body()).expect("JSON");
     assert_eq!((answer.response.status().as_u16(), &review["response"]["uid"]), (200, &json!("u")));
     review["response"].take()
@@ -255,6 +261,27 @@ fn deletions_are_judged_by_what_is_deleted_and_ends_are_not_held_up() {
         let response = ask(path, &wire("UPDATE", "somebody", "shop", &ending), &zone(true));
         assert_eq!(response, json!({"uid": "u", "allowed": true}), "a finalizer may be taken away");
     }
+}
+
+#[test]
+fn a_policy_that_never_meets_its_route_is_told_so() {
+    let documents: Vec<Value> = documents("seeds")
+        .into_iter()
+        .filter(|(name, _)| name.contains("004-disjoint-proxies"))
+        .map(|(_, text)| yaml::read_value(&text).expect("good YAML"))
+        .collect();
+    let [route, policy] = &documents[..] else { panic!("a route and a policy") };
+    let routes = Routes(vec![compile::mesh::route(route).expect("a route")]);
+    let request = wire("CREATE", "somebody", "backend-ns", policy);
+    let told = |routes: &Routes| {
+        let response = ask_knowing(routes, "/validate", &request, &zone(false));
+        assert_eq!(response["allowed"], true);
+        response["warnings"]
+            .to_string()
+            .contains("no proxy that this policy selects has the route backend-ns/route-to-backend")
+    };
+    assert!(told(&routes));
+    assert!(!told(&Routes::default()));
 }
 
 #[test]
