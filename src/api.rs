@@ -17,7 +17,12 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
     all
 }
 
-/// The kinds of group `kuma.io`, each with the schema of its definition.
-pub fn mesh_schemas() -> Vec<(&'static str, Value)> {
-    kuma::schemas()
+/// The kinds of group `kuma.io`.
+pub fn mesh_kinds() -> impl Iterator<Item = &'static str> {
+    kuma::KINDS.iter().map(|kind| kind.name)
+}
+
+/// The schema of such a kind, as its definition has it; `None` for any other.
+pub fn mesh_schema(kind: &str) -> Option<Value> {
+    kuma::KINDS.iter().find(|known| known.name == kind).map(kuma::Kind::schema)
 }

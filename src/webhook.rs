@@ -5,6 +5,7 @@
 //! takes in what rules have to know of requests, and `preview` tells what they would do. It knows no socket and no TLS; the
 //! cluster is behind the traits of `port`.
 
+mod cursor;
 mod desk;
 mod mesh;
 mod object;

@@ -21,6 +21,7 @@ pub(super) struct Definition {
     pub(super) schema: Value,
 }
 
+#[derive(Clone, Copy)]
 pub(super) enum Scope {
     Cluster,
     Namespaced,

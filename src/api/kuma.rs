@@ -40,166 +40,238 @@ const SERVICE_COLUMNS: &[Column] = &[
     Column::wide_text("kuma.io/service", r".spec.networking.inbound[1].tags['kuma\.io/service']"),
 ];
 
-/// All definitions of the group, in the order of their names.
-pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
-    let mut all = kinds();
-    all.sort_by_key(|definition| definition.plural);
-    all.into_iter().map(Definition::build).collect()
+/// A kind of the group.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    description: &'static str,
+    content: Content,
 }
 
-/// Every kind with its schema.
-pub(super) fn schemas() -> Vec<(&'static str, Value)> {
-    kinds().into_iter().map(|definition| (definition.kind, definition.schema)).collect()
+/// What a kind has besides the usual, and the schema of its `spec`.
+enum Content {
+    Policy(fn() -> Value),
+    Service(fn() -> Value),
+    /// An older kind, with a field for its mesh.
+    Older(Scope, &'static [Column], fn() -> Value),
 }
 
-fn kinds() -> Vec<Definition> {
-    [policies(), services(), older()].into_iter().flatten().collect()
+/// All kinds of the group, in the order of their plurals.
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "Dataplane",
+        plural: "dataplanes",
+        short_names: &["dpp"],
+        description: "A proxy, and what it stands for.",
+        content: Content::Older(Scope::Namespaced, SERVICE_COLUMNS, || {
+            open("The addresses, ports and tags of the proxy: networking with inbound, outbound and gateway.")
+        }),
+    },
+    Kind {
+        name: "MeshAccessLog",
+        plural: "meshaccesslogs",
+        short_names: &["mal"],
+        description: "How traffic is logged.",
+        content: Content::Policy(access_log::spec),
+    },
+    Kind {
+        name: "MeshCircuitBreaker",
+        plural: "meshcircuitbreakers",
+        short_names: &["mcb"],
+        description: "Limits of what a service is given at once, and how hosts that fail are left out.",
+        content: Content::Policy(circuit_breaker::spec),
+    },
+    Kind {
+        name: "Mesh",
+        plural: "meshes",
+        short_names: &[],
+        description: "A mesh: services that know and trust each other.",
+        content: Content::Older(Scope::Cluster, &[], || {
+            open("What holds in the whole mesh: mtls, networking, routing, meshServices and others.")
+        }),
+    },
+    Kind {
+        name: "MeshExternalService",
+        plural: "meshexternalservices",
+        short_names: &["extsvc"],
+        description: "A service outside the mesh.",
+        content: Content::Service(resources::external_service),
+    },
+    Kind {
+        name: "MeshFaultInjection",
+        plural: "meshfaultinjections",
+        short_names: &["mfi"],
+        description: "Faults made on purpose, to see how others cope.",
+        content: Content::Policy(fault_injection::spec),
+    },
+    Kind {
+        name: "MeshGateway",
+        plural: "meshgateways",
+        short_names: &["mgw"],
+        description: "Proxies at the edge, and what they listen to.",
+        content: Content::Older(Scope::Cluster, MESH_COLUMN, || {
+            open("selectors: the proxies, by tag. conf.listeners: ports with protocol, hostname and tags.")
+        }),
+    },
+    Kind {
+        name: "MeshHealthCheck",
+        plural: "meshhealthchecks",
+        short_names: &["mhc"],
+        description: "How hosts are asked whether they are well.",
+        content: Content::Policy(health_check::spec),
+    },
+    Kind {
+        name: "MeshHTTPRoute",
+        plural: "meshhttproutes",
+        short_names: &["mhttpr"],
+        description: "Where HTTP requests go, and how.",
+        content: Content::Policy(route::http),
+    },
+    Kind {
+        name: "MeshLoadBalancingStrategy",
+        plural: "meshloadbalancingstrategies",
+        short_names: &["mlbs"],
+        description: "How a host is chosen among those of a service.",
+        content: Content::Policy(load_balancing::spec),
+    },
+    Kind {
+        name: "MeshMetric",
+        plural: "meshmetrics",
+        short_names: &["mm"],
+        description: "How metrics are collected.",
+        content: Content::Policy(metric::spec),
+    },
+    Kind {
+        name: "MeshMultiZoneService",
+        plural: "meshmultizoneservices",
+        short_names: &["mzsvc"],
+        description: "A service of several zones.",
+        content: Content::Service(resources::multi_zone_service),
+    },
+    Kind {
+        name: "MeshPassthrough",
+        plural: "meshpassthroughs",
+        short_names: &["mp"],
+        description: "What may leave the mesh without a service that describes it.",
+        content: Content::Policy(passthrough::spec),
+    },
+    Kind {
+        name: "MeshProxyPatch",
+        plural: "meshproxypatches",
+        short_names: &["mpp"],
+        description: "Changes of the Envoy configuration that the mesh generates.",
+        content: Content::Policy(proxy_patch::spec),
+    },
+    Kind {
+        name: "MeshRateLimit",
+        plural: "meshratelimits",
+        short_names: &["mrl"],
+        description: "How much a service lets in.",
+        content: Content::Policy(rate_limit::spec),
+    },
+    Kind {
+        name: "MeshRetry",
+        plural: "meshretries",
+        short_names: &["mr"],
+        description: "When and how often what failed is tried again.",
+        content: Content::Policy(retry::spec),
+    },
+    Kind {
+        name: "MeshService",
+        plural: "meshservices",
+        short_names: &["msvc"],
+        description: "A service of one zone.",
+        content: Content::Service(resources::service),
+    },
+    Kind {
+        name: "MeshTCPRoute",
+        plural: "meshtcproutes",
+        short_names: &["mtcpr"],
+        description: "Where TCP connections go.",
+        content: Content::Policy(route::tcp),
+    },
+    Kind {
+        name: "MeshTimeout",
+        plural: "meshtimeouts",
+        short_names: &["mt"],
+        description: "How long connections and requests may take.",
+        content: Content::Policy(timeout::spec),
+    },
+    Kind {
+        name: "MeshTLS",
+        plural: "meshtlses",
+        short_names: &["mtls"],
+        description: "Whether and how services insist on TLS.",
+        content: Content::Policy(tls::spec),
+    },
+    Kind {
+        name: "MeshTrace",
+        plural: "meshtraces",
+        short_names: &["mtr"],
+        description: "How requests are traced.",
+        content: Content::Policy(trace::spec),
+    },
+    Kind {
+        name: "MeshTrafficPermission",
+        plural: "meshtrafficpermissions",
+        short_names: &["mtp"],
+        description: "Who may call whom.",
+        content: Content::Policy(traffic_permission::spec),
+    },
+    Kind {
+        name: "ProxyTemplate",
+        plural: "proxytemplates",
+        short_names: &[],
+        description: "Changes the Envoy configuration that the mesh generates for the proxies it selects.",
+        content: Content::Older(Scope::Cluster, MESH_COLUMN, proxy_template),
+    },
+];
+
+/// The definitions of all kinds.
+pub(super) fn definitions() -> impl Iterator<Item = CustomResourceDefinition> {
+    KINDS.iter().map(Kind::define)
 }
 
-fn policies() -> Vec<Definition> {
-    let policy = |kind, plural, short_names, description, spec| Definition {
-        columns: TARGET_COLUMNS,
-        ..newer(kind, plural, short_names, json!({"spec": spec}), description)
-    };
-    vec![
-        policy("MeshAccessLog", "meshaccesslogs", &["mal"], "How traffic is logged.", access_log::spec()),
-        policy(
-            "MeshCircuitBreaker",
-            "meshcircuitbreakers",
-            &["mcb"],
-            "Limits of what a service is given at once, and how hosts that fail are left out.",
-            circuit_breaker::spec(),
-        ),
-        policy(
-            "MeshFaultInjection",
-            "meshfaultinjections",
-            &["mfi"],
-            "Faults made on purpose, to see how others cope.",
-            fault_injection::spec(),
-        ),
-        policy(
-            "MeshHealthCheck",
-            "meshhealthchecks",
-            &["mhc"],
-            "How hosts are asked whether they are well.",
-            health_check::spec(),
-        ),
-        policy("MeshHTTPRoute", "meshhttproutes", &["mhttpr"], "Where HTTP requests go, and how.", route::http()),
-        policy(
-            "MeshLoadBalancingStrategy",
-            "meshloadbalancingstrategies",
-            &["mlbs"],
-            "How a host is chosen among those of a service.",
-            load_balancing::spec(),
-        ),
-        policy("MeshMetric", "meshmetrics", &["mm"], "How metrics are collected.", metric::spec()),
-        policy(
-            "MeshPassthrough",
-            "meshpassthroughs",
-            &["mp"],
-            "What may leave the mesh without a service that describes it.",
-            passthrough::spec(),
-        ),
-        policy(
-            "MeshProxyPatch",
-            "meshproxypatches",
-            &["mpp"],
-            "Changes of the Envoy configuration that the mesh generates.",
-            proxy_patch::spec(),
-        ),
-        policy("MeshRateLimit", "meshratelimits", &["mrl"], "How much a service lets in.", rate_limit::spec()),
-        policy("MeshRetry", "meshretries", &["mr"], "When and how often what failed is tried again.", retry::spec()),
-        policy("MeshTCPRoute", "meshtcproutes", &["mtcpr"], "Where TCP connections go.", route::tcp()),
-        policy("MeshTimeout", "meshtimeouts", &["mt"], "How long connections and requests may take.", timeout::spec()),
-        policy("MeshTLS", "meshtlses", &["mtls"], "Whether and how services insist on TLS.", tls::spec()),
-        policy("MeshTrace", "meshtraces", &["mtr"], "How requests are traced.", trace::spec()),
-        policy(
-            "MeshTrafficPermission",
-            "meshtrafficpermissions",
-            &["mtp"],
-            "Who may call whom.",
-            traffic_permission::spec(),
-        ),
-    ]
-}
-
-fn services() -> Vec<Definition> {
-    let service = |kind, plural, short_names, description, spec| {
-        let status = open_object("What the control plane has found out: addresses, and how it is with the service.");
-        Definition {
-            columns: HOSTNAME_COLUMN,
-            ..newer(kind, plural, short_names, json!({"spec": spec, "status": status}), description)
+impl Kind {
+    /// The schema of a whole object.
+    pub(super) fn schema(&self) -> Value {
+        let mut fields =
+            json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}});
+        match self.content {
+            Content::Policy(spec) => fields["spec"] = spec(),
+            Content::Service(spec) => {
+                fields["spec"] = spec();
+                fields["status"] = open_object("What the control plane has found out: addresses, and how it fares.");
+            }
+            Content::Older(_, _, spec) => {
+                fields["spec"] = spec();
+                fields["mesh"] = text("The mesh that the object belongs to.");
+            }
         }
-    };
-    vec![
-        service("MeshService", "meshservices", &["msvc"], "A service of one zone.", resources::service()),
-        service(
-            "MeshExternalService",
-            "meshexternalservices",
-            &["extsvc"],
-            "A service outside the mesh.",
-            resources::external_service(),
-        ),
-        service(
-            "MeshMultiZoneService",
-            "meshmultizoneservices",
-            &["mzsvc"],
-            "A service of several zones.",
-            resources::multi_zone_service(),
-        ),
-    ]
-}
+        json!({"type": "object", "description": self.description, "properties": fields})
+    }
 
-fn older() -> Vec<Definition> {
-    let older = |kind, plural, short_names, scope, columns, description: &str, spec| Definition {
-        scope,
-        columns,
-        ..newer(
-            kind,
-            plural,
-            short_names,
-            json!({"mesh": text("The mesh that the object belongs to."), "spec": spec}),
-            description,
-        )
-    };
-    vec![
-        older(
-            "Mesh",
-            "meshes",
-            &[],
-            Scope::Cluster,
-            &[],
-            "A mesh: services that know and trust each other.",
-            open("What holds in the whole mesh: mtls, networking, routing, meshServices and others."),
-        ),
-        older(
-            "Dataplane",
-            "dataplanes",
-            &["dpp"],
-            Scope::Namespaced,
-            SERVICE_COLUMNS,
-            "A proxy, and what it stands for.",
-            open("The addresses, ports and tags of the proxy: networking with inbound, outbound and gateway."),
-        ),
-        older(
-            "MeshGateway",
-            "meshgateways",
-            &["mgw"],
-            Scope::Cluster,
-            MESH_COLUMN,
-            "Proxies at the edge, and what they listen to.",
-            open("selectors: the proxies, by tag. conf.listeners: ports with protocol, hostname and tags."),
-        ),
-        older(
-            "ProxyTemplate",
-            "proxytemplates",
-            &[],
-            Scope::Cluster,
-            MESH_COLUMN,
-            "Changes the Envoy configuration that the mesh generates for the proxies it selects.",
-            proxy_template(),
-        ),
-    ]
+    fn define(&self) -> CustomResourceDefinition {
+        let (scope, columns) = match self.content {
+            Content::Policy(_) => (Scope::Namespaced, TARGET_COLUMNS),
+            Content::Service(_) => (Scope::Namespaced, HOSTNAME_COLUMN),
+            Content::Older(scope, columns, _) => (scope, columns),
+        };
+        Definition {
+            group: GROUP,
+            versions: VERSIONS,
+            kind: self.name,
+            plural: self.plural,
+            short_names: self.short_names,
+            categories: CATEGORIES,
+            scope,
+            status: false,
+            columns,
+            schema: self.schema(),
+        }
+        .build()
+    }
 }
 
 /// The content of a ProxyTemplate is open for the API server, as it always was: every check is the webhook's, so that all
@@ -220,29 +292,4 @@ fn proxy_template() -> Value {
                  text or inline) or jsonPatches."),
         },
     })
-}
-
-/// A namespaced kind, whose mesh is a label.
-fn newer(
-    kind: &'static str,
-    plural: &'static str,
-    short_names: &'static [&'static str],
-    mut fields: Value,
-    description: &str,
-) -> Definition {
-    fields["apiVersion"] = json!({"type": "string"});
-    fields["kind"] = json!({"type": "string"});
-    fields["metadata"] = json!({"type": "object"});
-    Definition {
-        group: GROUP,
-        versions: VERSIONS,
-        kind,
-        plural,
-        short_names,
-        categories: CATEGORIES,
-        scope: Scope::Namespaced,
-        status: false,
-        columns: &[],
-        schema: json!({"type": "object", "description": description, "properties": fields}),
-    }
 }

@@ -113,6 +113,11 @@ const KEYWORDS: &[&str] = &[
 impl Schema {
     /// Reads an `openAPIV3Schema`.
     pub fn read(schema: &Value) -> Result<Self, Unreadable> {
+        Self::read_sharing(schema, &mut BTreeMap::new())
+    }
+
+    /// The same with the patterns that were there before: a schema repeats a few of them many times.
+    fn read_sharing<'s>(schema: &'s Value, patterns: &mut BTreeMap<&'s str, Regex>) -> Result<Self, Unreadable> {
         let keywords = schema.as_object().into_iter().flat_map(Map::keys);
         if let Some(strange) = keywords.into_iter().find(|keyword| !KEYWORDS.contains(&keyword.as_str())) {
             return Err(Unreadable::Keyword(strange.clone()));
@@ -122,14 +127,26 @@ impl Schema {
         let number = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
         let list = |keyword: &str| schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
         let texts = |keyword: &str| list(keyword).filter_map(Value::as_str).map(str::to_owned).collect();
-        let below = |keyword: &str| {
-            let schema = schema.get(keyword).filter(|schema| schema.is_object());
-            schema.map(|schema| Self::read(schema).map(Box::new)).transpose()
+        let pattern = match schema.get("pattern").and_then(Value::as_str) {
+            Some(text) => {
+                if !patterns.contains_key(text) {
+                    patterns.insert(text, Regex::new(text)?);
+                }
+                patterns.get(text).cloned()
+            }
+            None => None,
         };
+        let mut below = |keyword: &str| {
+            let schema = schema.get(keyword).filter(|schema| schema.is_object());
+            schema.map(|schema| Self::read_sharing(schema, patterns).map(Box::new)).transpose()
+        };
+        let (items, additional) = (below("items")?, below("additionalProperties")?);
         let mut properties = BTreeMap::new();
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            properties.insert(name.clone(), Self::read(property)?);
+            properties.insert(name.clone(), Self::read_sharing(property, patterns)?);
         }
+        let any_of = list("anyOf").map(|alternative| Self::read_sharing(alternative, patterns));
+        let any_of = any_of.collect::<Result<_, _>>()?;
         Ok(Self {
             kind: if flag("x-kubernetes-int-or-string") {
                 Some(Kind::IntegerOrText)
@@ -139,17 +156,17 @@ impl Schema {
             nullable: flag("nullable"),
             default: schema.get("default").cloned(),
             words: list("enum").cloned().collect(),
-            pattern: schema.get("pattern").and_then(Value::as_str).map(Regex::new).transpose()?,
+            pattern,
             length: Bounds { least: count("minLength"), most: count("maxLength") },
             range: Bounds { least: number("minimum"), most: number("maximum") },
             count: Bounds { least: count("minItems"), most: count("maxItems") },
-            items: below("items")?,
+            items,
             keys: texts("x-kubernetes-list-map-keys"),
             properties,
-            additional: below("additionalProperties")?,
+            additional,
             required: texts("required"),
             open: flag("x-kubernetes-preserve-unknown-fields"),
-            any_of: list("anyOf").map(Self::read).collect::<Result<_, _>>()?,
+            any_of,
         })
     }
 

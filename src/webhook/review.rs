@@ -4,15 +4,14 @@
 //! message to the user. Only without a uid there is nothing to answer but 400.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::cursor::Cursor;
 use super::object;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -127,98 +126,49 @@ struct Review<'a, Old> {
     request: Option<Request<'a, Old>>,
 }
 
-/// The keys that are read, of a review and of its request.
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "camelCase")]
-enum Key {
-    ApiVersion,
-    Kind,
-    Request,
-    Uid,
-    SubResource,
-    Name,
-    Namespace,
-    Operation,
-    UserInfo,
-    Object,
-    OldObject,
-    DryRun,
-    #[serde(other)]
-    Other,
-}
-
-/// Text that is borrowed where it holds no escape.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// Reads a review, with what is needed to do so.
-struct ReviewReader<Old>(Wants, PhantomData<Old>);
-struct RequestReader<Old>(Wants, PhantomData<Old>);
-
-impl<'de, Old: Deserialize<'de> + Default> Visitor<'de> for ReviewReader<Old> {
-    type Value = Review<'de, Old>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an AdmissionReview")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut entries: M) -> Result<Self::Value, M::Error> {
-        let mut review = Review { api_version: Cow::default(), kind: Cow::default(), request: None };
-        while let Some(key) = entries.next_key()? {
+impl<'a, Old: Deserialize<'a> + Default> Review<'a, Old> {
+    fn read(cursor: &mut Cursor<'a>, wants: Wants) -> Result<Self, String> {
+        let mut review = Self { api_version: Cow::default(), kind: Cow::default(), request: None };
+        cursor.entries(|key, value| {
             match key {
-                Key::ApiVersion => review.api_version = entries.next_value::<Text<'_>>()?.0,
-                Key::Kind => review.kind = entries.next_value::<Text<'_>>()?.0,
-                Key::Request => review.request = entries.next_value_seed(RequestReader(self.0, PhantomData))?,
-                _ => drop(entries.next_value::<IgnoredAny>()?),
+                "apiVersion" => review.api_version = value.text()?,
+                "kind" => review.kind = value.text()?,
+                "request" if !value.null() => review.request = Some(Request::read(value, wants)?),
+                "request" => {}
+                _ => value.skip()?,
             }
-        }
+            Ok(())
+        })?;
         Ok(review)
     }
 }
 
-impl<'de, Old: Deserialize<'de> + Default> DeserializeSeed<'de> for RequestReader<Old> {
-    type Value = Option<Request<'de, Old>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de, Old: Deserialize<'de> + Default> Visitor<'de> for RequestReader<Old> {
-    type Value = Option<Request<'de, Old>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a request")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    /// An API server writes the kind before the object, so that an object which nobody wants can be skipped unread. One
-    /// that comes first is read.
-    fn visit_map<M: MapAccess<'de>>(self, mut entries: M) -> Result<Self::Value, M::Error> {
-        let mut request = Request::default();
+impl<'a, Old: Deserialize<'a> + Default> Request<'a, Old> {
+    /// An API server writes the kind before the object, so that an object which nobody wants can be stepped over. One that
+    /// comes first is read.
+    fn read(cursor: &mut Cursor<'a>, wants: Wants) -> Result<Self, String> {
+        let mut request = Self::default();
         let mut is_wanted = true;
-        while let Some(key) = entries.next_key()? {
+        cursor.entries(|key, value| {
             match key {
-                Key::Uid => request.uid = entries.next_value::<Text<'_>>()?.0,
-                Key::Kind => {
-                    request.kind = entries.next_value()?;
-                    is_wanted = (self.0)(&request.kind);
+                "uid" => request.uid = value.text()?,
+                "kind" => {
+                    request.kind = value.read()?;
+                    is_wanted = wants(&request.kind);
                 }
-                Key::SubResource => request.sub_resource = entries.next_value::<Text<'_>>()?.0,
-                Key::Name => request.name = entries.next_value::<Text<'_>>()?.0,
-                Key::Namespace => request.namespace = entries.next_value::<Text<'_>>()?.0,
-                Key::Operation => request.operation = entries.next_value()?,
-                Key::UserInfo => request.user_info = entries.next_value()?,
-                Key::Object if is_wanted => request.object = entries.next_value_seed(object::Reader)?,
-                Key::OldObject if is_wanted => request.old_object = entries.next_value()?,
-                Key::DryRun => request.dry_run = entries.next_value()?,
-                _ => drop(entries.next_value::<IgnoredAny>()?),
+                "subResource" => request.sub_resource = value.text()?,
+                "name" => request.name = value.text()?,
+                "namespace" => request.namespace = value.text()?,
+                "operation" => request.operation = value.read()?,
+                "userInfo" => request.user_info = value.read()?,
+                "object" if is_wanted => request.object = object::read(value)?,
+                "oldObject" if is_wanted => request.old_object = value.read()?,
+                "dryRun" => request.dry_run = value.read()?,
+                _ => value.skip()?,
             }
-        }
-        Ok(Some(request))
+            Ok(())
+        })?;
+        Ok(request)
     }
 }
 
@@ -286,10 +236,13 @@ pub(super) fn read<'a, Old>(body: &'a [u8], wants: Wants) -> Result<Request<'a, 
 where
     Old: Deserialize<'a> + Default,
 {
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let review = json.deserialize_map(ReviewReader::<Old>(wants, PhantomData));
-    let review = review.and_then(|review| json.end().map(|()| review));
-    let Review { api_version, kind, request } = review.map_err(|error| salvage(body, &error.to_string()))?;
+    let read = |text| {
+        let mut cursor = Cursor::new(text);
+        let review = Review::read(&mut cursor, wants)?;
+        cursor.end().map(|()| review)
+    };
+    let review = std::str::from_utf8(body).map_err(|error| error.to_string()).and_then(read);
+    let Review { api_version, kind, request } = review.map_err(|error| salvage(body, &error))?;
     let uid = request.as_ref().map_or("", |request| &request.uid);
     let reason = if kind != KIND || api_version != API_VERSION {
         format!("the body must be {API_VERSION} {KIND}, not {api_version:?} {kind:?}")
@@ -406,8 +359,8 @@ mod tests {
 
     #[test]
     fn keeps_the_uid_of_what_it_cannot_read() {
-        check("", None, "EOF");
-        check("{", None, "EOF");
+        check("", None, "ends too early");
+        check("{", None, "ends too early");
         check("7", None, "cannot be read");
         check("{}", None, "must be admission.k8s.io/v1 AdmissionReview");
         check(r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#, None, "no request");

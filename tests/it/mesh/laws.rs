@@ -139,7 +139,8 @@ proptest! {
 
     #[test]
     fn every_document_gets_an_answer_and_always_the_same(spec in documents(), metadata in documents()) {
-        for kind in PolicyKind::ALL.map(PolicyKind::name).into_iter().chain(["ProxyTemplate"]) {
+        let others = ["ProxyTemplate", "MeshService", "MeshExternalService", "MeshMultiZoneService"];
+        for kind in PolicyKind::ALL.map(PolicyKind::name).into_iter().chain(others) {
             let object = json!({"apiVersion": "kuma.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec});
             let findings = compile::check(&object).expect("a kind that is served");
             prop_assert_eq!(Some(findings), compile::check(&object));
