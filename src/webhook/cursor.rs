@@ -104,42 +104,29 @@ impl<'a> Cursor<'a> {
 
     /// Passes the string that begins here; whether it holds an escape.
     fn string(&mut self) -> Result<bool, String> {
-        let mut escapes = false;
-        let bytes = self.text.as_bytes();
-        let mut at = self.at + 1;
-        loop {
-            match bytes.get(at) {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    escapes = true;
-                    at += 2;
-                }
-                Some(_) => at += 1,
-                None => return Err(self.ends()),
-            }
-        }
-        self.at = at + 1;
-        Ok(escapes)
+        let (end, has_escapes) = end_of_string(self.text.as_bytes(), self.at + 1).ok_or_else(|| self.ends())?;
+        self.at = end;
+        Ok(has_escapes)
     }
 
     /// Passes the object or list that begins here, whatever is in it.
     fn nested(&mut self) -> Result<(), String> {
-        let mut open = 0_usize;
-        loop {
-            match self.peek().ok_or_else(|| self.ends())? {
-                b'"' => {
-                    self.string()?;
-                    continue;
-                }
+        let bytes = self.text.as_bytes();
+        let (mut at, mut open) = (self.at, 0_usize);
+        while let Some(byte) = bytes.get(at) {
+            at += 1;
+            match byte {
+                b'"' => at = end_of_string(bytes, at).ok_or_else(|| self.ends())?.0,
                 b'{' | b'[' => open += 1,
+                b'}' | b']' if open == 1 => {
+                    self.at = at;
+                    return Ok(());
+                }
                 b'}' | b']' => open -= 1,
                 _ => {}
             }
-            self.at += 1;
-            if open == 0 {
-                return Ok(());
-            }
         }
+        Err(self.ends())
     }
 
     /// Passes a number, or one of the words of JSON.
@@ -181,6 +168,21 @@ impl<'a> Cursor<'a> {
 
     fn ends(&self) -> String {
         format!("the text ends too early, after {} bytes", self.text.len())
+    }
+}
+
+/// Where the string ends whose content begins at `from`, and whether it holds an escape.
+fn end_of_string(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
+    let (mut at, mut has_escapes) = (from, false);
+    loop {
+        match bytes.get(at)? {
+            b'"' => return Some((at + 1, has_escapes)),
+            b'\\' => {
+                has_escapes = true;
+                at += 2;
+            }
+            _ => at += 1,
+        }
     }
 }
 
