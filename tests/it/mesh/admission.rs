@@ -201,6 +201,13 @@ fn an_applied_policy_is_completed_and_then_judged_by_its_role() {
     let again = ask("/default", &wire("UPDATE", "somebody", "shop", &stored), &zone(false));
     assert_eq!(again, json!({"uid": "u", "allowed": true}), "nothing is patched that is complete");
 
+    // What the reader skips is still there, and a patch must not take it away.
+    let mut by_kubectl = object.clone();
+    let last = "kubectl.kubernetes.io/last-applied-configuration";
+    by_kubectl["metadata"]["annotations"] = json!({last: "{}"});
+    let (stored, _) = applied(&by_kubectl, "shop", &zone(false)).expect("accepted");
+    assert_eq!(stored["metadata"]["annotations"], json!({last: "{}", "kuma.io/display-name": "short"}));
+
     // The same content is for operators alone.
     let gateway = json!({"targetRef": {"kind": "MeshGateway", "name": "edge"}, "to": to_mesh()["to"]});
     let mut of_operators = timeout(json!({}), gateway.clone());
