@@ -1,7 +1,9 @@
 //! `writ serve`: the arguments, and the wiring of everything that runs in a cluster.
 
 mod certificates;
+mod control_plane;
 mod front;
+mod routes;
 mod wiring;
 
 use std::io::Write;
@@ -15,6 +17,7 @@ use clap::{ArgAction, Args};
 
 use super::{Outcome, duration};
 use crate::telemetry::{LogFormat, start_logging};
+use control_plane::ControlPlaneArgs;
 
 /// Parsing expressions is recursive and bounded by their length; this is room for the longest. Only what is used is taken.
 const THREAD_STACK: usize = 64 << 20;
@@ -26,7 +29,11 @@ Examples:
   # Beside a cluster, with the rights of a kubeconfig:
   writ serve --kubeconfig ~/.kube/config --listen 127.0.0.1:9443
   # Without any cluster: validation only, with given certificates:
-  writ serve --offline --tls-cert-file tls.crt --tls-key-file tls.key";
+  writ serve --offline --tls-cert-file tls.crt --tls-key-file tls.key
+  # In one zone of a mesh of several, below a global control plane:
+  writ serve --kuma-zone east --kuma-federated
+  # Where the global control plane is:
+  writ serve --kuma-mode global --kuma-system-namespace mesh-system";
 
 /// Answer admission requests over HTTPS.
 ///
@@ -44,6 +51,8 @@ pub struct Serve {
     generate: GenerateArgs,
     #[command(flatten)]
     admission: AdmissionArgs,
+    #[command(flatten)]
+    control_plane: ControlPlaneArgs,
     #[command(flatten)]
     limits: LimitArgs,
     /// Threads that answer requests; as many as there are cores, and at least 2, if not given.
@@ -117,7 +126,7 @@ struct ClusterArgs {
     /// The Service that webhook configurations call.
     #[arg(long, env = "WRIT_SERVICE", default_value = "writ")]
     service: String,
-    /// The webhook configurations whose caBundle to keep right, separated by commas.
+    /// The webhook configurations, validating and mutating, whose caBundle to keep right, separated by commas.
     #[arg(long, env = "WRIT_WEBHOOK_CONFIGURATION", default_value = "writ", value_delimiter = ',')]
     webhook_configuration: Vec<String>,
 }

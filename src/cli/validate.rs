@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::format::Format;
 use super::load::{self, Loaded, Placed};
+use crate::compile::mesh::admission::{SYSTEM_NAMESPACE, rehearse};
 use crate::compile::{self, Findings, KumaVersion};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::yaml::{NoteKind, Position};
@@ -29,6 +30,9 @@ pub struct Validate {
     /// The Kuma that mesh policies are for: 2 warns of what Kuma 3 has no more, 3 refuses it
     #[arg(long, value_enum, default_value_t = Kuma::Two, value_name = "VERSION")]
     kuma_version: Kuma,
+    /// The namespace of the mesh's operators: a mesh policy in another one may do less
+    #[arg(long, env = "WRIT_KUMA_SYSTEM_NAMESPACE", value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    kuma_system_namespace: String,
     #[command(flatten)]
     format: Format,
 }
@@ -63,7 +67,7 @@ struct Finding {
 
 impl Validate {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { files, kuma_version, format } = self;
+        let Self { files, kuma_version, kuma_system_namespace, format } = self;
         let version = match kuma_version {
             Kuma::Two => KumaVersion::Two,
             Kuma::Three => KumaVersion::Three,
@@ -72,7 +76,8 @@ impl Validate {
         if loaded.is_empty() {
             anyhow::bail!("no documents in {}", list(&files));
         }
-        let reports: Vec<Report> = loaded.into_iter().map(|loaded| inspect(loaded, version)).collect();
+        let reports: Vec<Report> =
+            loaded.into_iter().map(|loaded| inspect(loaded, version, &kuma_system_namespace)).collect();
         let data = || Value::Array(reports.iter().map(Report::to_json).collect());
         format.print(out, data, |out| print_text(&reports, out))?;
         let clean = reports.iter().all(Report::is_valid);
@@ -80,7 +85,7 @@ impl Validate {
     }
 }
 
-fn inspect(loaded: Loaded, version: KumaVersion) -> Report {
+fn inspect(loaded: Loaded, version: KumaVersion, system_namespace: &str) -> Report {
     let Loaded { file, index, document } = loaded;
     let document = match document {
         Ok(document) => document,
@@ -102,7 +107,7 @@ fn inspect(loaded: Loaded, version: KumaVersion) -> Report {
         }
     };
     let (kind, name) = compile::identify(&document.value).map(|it| (it.kind, it.name)).unwrap_or_default();
-    let checked = compile::check(&document.value);
+    let checked = rehearse(&document.value, system_namespace);
     let known = checked.is_some();
     let findings = checked.unwrap_or_else(|| unknown_kind(&kind)).seen_by(version);
     let refusals = findings.refusals();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use kube::core::PartialObjectMeta;
@@ -29,7 +29,7 @@ use tracing::{debug, info, warn};
 pub use issue::Unit;
 
 use super::ClusterError;
-use bundle::{Change, Target};
+use bundle::{Change, Configuration, Target};
 use issue::UnitError;
 use rotation::{Step, next_step};
 use stored::{Renewal, Stored};
@@ -51,7 +51,7 @@ pub struct Settings {
     pub secret: String,
     /// The Service that webhook configurations call.
     pub service: String,
-    /// The webhook configurations to keep.
+    /// The names of the webhook configurations to keep, validating and mutating ones.
     pub configurations: Vec<String>,
     pub lifetime: Duration,
     /// How long API servers and replicas get to see a change before the next one relies on it.
@@ -144,11 +144,14 @@ impl Keeper {
     }
 
     fn configuration_changes(&self) -> Changes {
-        let watch = |name: &String| {
-            let api = Api::all(self.client.clone());
-            touches::<ValidatingWebhookConfiguration>("validatingwebhookconfigurations", name, api)
-        };
-        stream::select_all(self.settings.configurations.iter().map(watch))
+        let names = &self.settings.configurations;
+        let validating = names.iter().map(|name| self.touches::<ValidatingWebhookConfiguration>(name));
+        let mutating = names.iter().map(|name| self.touches::<MutatingWebhookConfiguration>(name));
+        stream::select_all(validating.chain(mutating))
+    }
+
+    fn touches<C: Configuration + 'static>(&self, name: &str) -> stream::BoxStream<'static, ()> {
+        touches::<C>(C::PLURAL, name, Api::all(self.client.clone()))
     }
 
     /// Goes as many steps as can be gone now; gives how long there is nothing to do.

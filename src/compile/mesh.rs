@@ -25,6 +25,7 @@ mod datadog_url;
 mod headers;
 mod open_telemetry;
 mod policy;
+mod reach;
 mod route_rule;
 
 #[cfg(test)]
@@ -39,6 +40,7 @@ use crate::core::mesh::tcp_route::TcpRoute;
 use crate::core::mesh::timeout::TimeoutPolicy;
 
 pub(super) use policy::Resource;
+pub use reach::{route, unreached};
 
 /// Compiles a MeshHTTPRoute; `None` if it has errors.
 pub fn http_route(document: &Value) -> (Option<HttpRoute>, Findings) {

@@ -6,6 +6,7 @@ pub mod http_route;
 pub mod policy;
 pub mod proxy_patch;
 pub mod proxy_template;
+pub mod reach;
 pub mod target_ref;
 pub mod tcp_route;
 pub mod timeout;

@@ -85,6 +85,8 @@ pub struct Verdict {
 pub struct Status {
     pub api_version: &'static str,
     pub kind: &'static str,
+    /// `Failure`; left out if it is empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub status: &'static str,
     pub message: String,
     pub reason: &'static str,

@@ -3,14 +3,20 @@
 use bytes::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
+use serde_json::Value;
 use tracing::field::Empty;
 use tracing::{debug, info, info_span};
 
+use super::mesh::{self, MeshView};
 use super::review::{self, Light, Operation, Status, Unreadable, Verdict};
 use super::validate::{is_judged, validate};
 
-/// The paths that API servers may call: `/validate` judges policies.
-pub const PATHS: &[&str] = &["/validate"];
+/// Judges policies.
+const VALIDATE: &str = "/validate";
+/// Completes objects of the mesh.
+const DEFAULT: &str = "/default";
+/// The paths that API servers may call.
+pub const PATHS: &[&str] = &[VALIDATE, DEFAULT];
 
 /// A response, and how the request ended.
 #[derive(Debug)]
@@ -28,12 +34,19 @@ pub enum Outcome {
 }
 
 /// Answers one request. It neither waits nor calls anybody.
-pub fn handle(request: &hyper::Request<Bytes>) -> Answer {
-    if !PATHS.contains(&request.uri().path()) {
-        let message = format!("no such path; known paths: {}", PATHS.join(", "));
-        return refuse(Status::failure(404, "NotFound", message));
-    }
-    refuse_misdirected(request).unwrap_or_else(|| admit(request.body()))
+pub fn handle(request: &hyper::Request<Bytes>, view: MeshView<'_>) -> Answer {
+    let decide = match request.uri().path() {
+        VALIDATE => validate,
+        DEFAULT => mesh::complete,
+        _ => return refuse_unknown(),
+    };
+    refuse_misdirected(request).unwrap_or_else(|| admit(request.body(), view, decide))
+}
+
+/// What is answered to a path that leads nowhere.
+pub(super) fn refuse_unknown() -> Answer {
+    let message = format!("no such path; known paths: {}", PATHS.join(", "));
+    refuse(Status::failure(404, "NotFound", message))
 }
 
 /// What is answered to a request that is no POST of JSON.
@@ -72,7 +85,7 @@ pub(super) fn answer(uid: &str, verdict: &Verdict) -> Answer {
     Answer { response: respond(StatusCode::OK, review::write(uid, verdict)), outcome }
 }
 
-fn admit(body: &[u8]) -> Answer {
+fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&Light<'_>, MeshView<'_>) -> Verdict) -> Answer {
     let span =
         info_span!("admit", uid = Empty, kind = Empty, ns = Empty, name = Empty, operation = Empty, allowed = Empty);
     let _entered = span.enter();
@@ -87,7 +100,14 @@ fn admit(body: &[u8]) -> Answer {
         span.record("name", &*request.name);
         span.record("operation", name(request.operation));
     }
-    let verdict = validate(&request);
+    let verdict = match request.operation {
+        // Only here the old object matters, so only here it is read.
+        Operation::Delete => match review::read::<Value>(body, is_judged) {
+            Ok(request) => mesh::release(&request, view),
+            Err(problem) => return unreadable(problem),
+        },
+        _ => decide(&request, view),
+    };
     span.record("allowed", verdict.allowed);
     match &verdict.status {
         Some(status) => info!(reason = status.message, "Denied"),

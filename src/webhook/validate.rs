@@ -1,9 +1,9 @@
 //! Judges the policies that people apply: errors deny, warnings warn. No call leaves this file.
 
-use serde::de::IgnoredAny;
-
+use super::mesh::{self, MeshView};
 use super::review::{Cause, Details, GroupVersionKind, Operation, Request, Status, Verdict};
 use crate::compile;
+use crate::compile::mesh::admission;
 use crate::core::problem::{Problem, Reason};
 
 /// API servers cut what is longer.
@@ -13,14 +13,14 @@ const WARNINGS_CHARS: usize = 4096;
 /// More causes than anybody reads; the rest is counted.
 const MOST_CAUSES: usize = 100;
 
-/// Whether [`validate`] has anything to say about a kind. A request without one is judged by what its object says of
-/// itself.
+/// Whether anything is to be said here about a kind. A request without one is judged by what its object says of itself.
 pub(super) fn is_judged(kind: &GroupVersionKind<'_>) -> bool {
-    kind.kind.is_empty() || compile::serves(&kind.group, &kind.kind)
+    let GroupVersionKind { group, kind, .. } = kind;
+    kind.is_empty() || compile::serves(group, kind) || admission::serves(group, kind)
 }
 
-/// The verdict on one request.
-pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
+/// The verdict on one request that brings an object.
+pub fn validate<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> Verdict {
     match request.operation {
         Operation::Create | Operation::Update => {}
         Operation::Delete | Operation::Connect => return Verdict::allow(),
@@ -38,6 +38,9 @@ pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
     let Some(object) = &request.object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
+    if let Some(verdict) = mesh::judge(request, object, view) {
+        return verdict;
+    }
     let Some(findings) = compile::check(object) else {
         return Verdict::allow();
     };

@@ -10,7 +10,9 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
 use writ::compile;
-use writ::webhook::{self, Outcome};
+use writ::compile::mesh::admission::ControlPlane;
+use writ::core::mesh::reach::Routes;
+use writ::webhook::{self, MeshView, Outcome};
 
 use crate::reviews::{pod, policy, review};
 use crate::{Report, on_core};
@@ -42,10 +44,12 @@ fn one_review(object: Value, rounds: u32) -> anyhow::Result<Duration> {
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/validate".parse()?;
     request.headers_mut().insert(CONTENT_TYPE, "application/json".parse()?);
-    ensure!(webhook::handle(&request).outcome == Outcome::Allowed, "the review is not let through");
+    let (plane, routes) = (ControlPlane::default(), Routes::default());
+    let view = MeshView { plane: &plane, routes: &routes };
+    ensure!(webhook::handle(&request, view).outcome == Outcome::Allowed, "the review is not let through");
     let started = on_core()?;
     for _ in 0..rounds {
-        black_box(webhook::handle(black_box(&request)));
+        black_box(webhook::handle(black_box(&request), view));
     }
     Ok((on_core()? - started) / rounds)
 }

@@ -24,7 +24,8 @@ const SOON: Duration = Duration::from_secs(30);
 /// Short enough for a test, long enough for an API server on a busy machine: renewed about every six seconds.
 const SHORT_LIVED: &[&str] = &["--cert-lifetime=9s", "--cert-grace=1s"];
 const SECRET: [&str; 3] = ["--namespace=writ-system", "get", "secret/writ-certificates"];
-const CONFIGURATION: [&str; 2] = ["get", "validatingwebhookconfiguration/writ"];
+/// What leads API servers to Writ.
+const CONFIGURATIONS: [&str; 2] = ["validatingwebhookconfiguration/writ", "mutatingwebhookconfiguration/writ"];
 
 #[test]
 fn ten_renewals_fail_no_request() {
@@ -50,33 +51,37 @@ fn a_changed_ca_bundle_is_repaired() {
     let _writ = Writ::start(&cluster, &[]);
     let good = ca_bundle(&cluster);
     assert!(good.starts_with("-----BEGIN CERTIFICATE-----"), "{good}");
+    let repaired = || {
+        for configuration in CONFIGURATIONS {
+            eventually(SOON, &format!("the repair of {configuration}"), || match ca_bundles(&cluster, configuration) {
+                found if !found.is_empty() && found.iter().all(|found| *found == good) => Ok(()),
+                found => Err(format!("{found:?}")),
+            });
+        }
+    };
     let other = STANDARD.encode("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n");
-    for patch in [
-        json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]),
-        json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": STANDARD.encode(good.repeat(2))}]),
-        json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": other}]),
-        json!([{"op": "add", "path": "/metadata/labels/touched", "value": "yes"}]),
-    ] {
-        let patch = format!("--patch={patch}");
-        cluster.kubectl(["patch", CONFIGURATION[1], "--type=json", &patch]).ok();
-        eventually(SOON, "the repair", || match ca_bundle(&cluster) {
-            found if found == good => Ok(()),
-            found => Err(found),
-        });
+    for configuration in CONFIGURATIONS {
+        for patch in [
+            json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]),
+            json!([{"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": STANDARD.encode(good.repeat(2))}]),
+            json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": other}]),
+            json!([{"op": "add", "path": "/metadata/labels/touched", "value": "yes"}]),
+        ] {
+            let patch = format!("--patch={patch}");
+            cluster.kubectl(["patch", configuration, "--type=json", &patch]).ok();
+            repaired();
+        }
     }
-    // The same for a configuration that is deleted and applied again, with nothing in it.
+    // The same for configurations that are deleted and applied again, with nothing in them.
     let ports = ports(&cluster);
-    cluster.kubectl(["delete", CONFIGURATION[1]]).ok();
+    cluster.kubectl(["delete"].iter().chain(&CONFIGURATIONS)).ok();
     let install = Command::new(root().join("tests/cluster/install"))
         .args([&root().join("manifests/overlays/local").display().to_string(), &ports["webhook"]])
         .env("KUBECONFIG", kubeconfig(&cluster))
         .output()
         .expect("the script runs");
     assert!(install.status.success(), "{}", String::from_utf8_lossy(&install.stderr));
-    eventually(SOON, "the repair", || match ca_bundle(&cluster) {
-        found if found == good => Ok(()),
-        found => Err(found),
-    });
+    repaired();
     let ns = cluster.namespace("repaired");
     let name = unique("repaired");
     ns.owns("proxytemplates.kuma.io", &name);
@@ -270,11 +275,21 @@ fn ports(cluster: &Cluster) -> std::collections::BTreeMap<String, String> {
     pairs.map(|(name, port)| (name.to_owned(), port.to_owned())).collect()
 }
 
-/// The bundle in the webhook configuration, as PEM; empty if there is none.
+/// The bundle in the first entry, as PEM; empty if there is none.
 fn ca_bundle(cluster: &Cluster) -> String {
-    let path = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
-    let encoded = cluster.kubectl(CONFIGURATION.into_iter().chain([path])).run().stdout;
-    String::from_utf8(STANDARD.decode(encoded.trim()).expect("base64")).expect("PEM")
+    ca_bundles(cluster, CONFIGURATIONS[0]).into_iter().next().unwrap_or_default()
+}
+
+/// The bundles of all entries of a webhook configuration, as PEM; empty where there is none.
+fn ca_bundles(cluster: &Cluster, configuration: &str) -> Vec<String> {
+    let answer = cluster.kubectl(["get", configuration, "--output=json"]).run();
+    let found: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap_or_default();
+    let entries = found["webhooks"].as_array().cloned().unwrap_or_default();
+    let bundle = |entry: &serde_json::Value| {
+        let encoded = entry["clientConfig"]["caBundle"].as_str().unwrap_or_default();
+        String::from_utf8(STANDARD.decode(encoded).expect("base64")).expect("PEM")
+    };
+    entries.iter().map(bundle).collect()
 }
 
 /// A TLS handshake as an API server does it.

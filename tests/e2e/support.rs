@@ -38,7 +38,7 @@ mod process;
 mod wait;
 mod writ;
 
-pub(crate) use cluster::{Cluster, Kubectl, Namespace, cluster, with_writ};
+pub(crate) use cluster::{Answer, Cluster, Kubectl, Namespace, cluster, with_writ};
 pub(crate) use control_plane::ControlPlane;
 pub(crate) use node::node;
 pub(crate) use wait::{eventually, unique};

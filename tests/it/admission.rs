@@ -3,13 +3,19 @@
 use bytes::Bytes;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
-use writ::webhook::{self, Outcome};
+use writ::compile::mesh::admission::ControlPlane;
+use writ::core::mesh::reach::Routes;
+use writ::webhook::{self, MeshView, Outcome};
 
 const REVIEW: &str = "admission.k8s.io/v1";
 
+fn handle(request: &Request<Bytes>) -> webhook::Answer {
+    webhook::handle(request, MeshView { plane: &ControlPlane::default(), routes: &Routes::default() })
+}
+
 fn call(method: Method, path: &str, content_type: &str, body: impl Into<Bytes>) -> (u16, Value, Outcome) {
     let request = Request::builder().method(method).uri(path).header("content-type", content_type);
-    let answer = webhook::handle(&request.body(body.into()).unwrap());
+    let answer = handle(&request.body(body.into()).unwrap());
     assert_eq!(answer.response.headers()["content-type"], "application/json");
     let body = serde_json::from_slice(answer.response.body()).expect("every answer is JSON");
     (answer.response.status().as_u16(), body, answer.outcome)
@@ -51,7 +57,8 @@ fn what_is_no_review_gets_a_status() {
 #[test]
 fn a_wrong_method_says_which_is_right() {
     let request = Request::builder().method(Method::PUT).uri("/validate").body(Bytes::new()).unwrap();
-    assert_eq!(webhook::handle(&request).response.headers()["allow"], "POST");
+    let answer = handle(&request);
+    assert_eq!(answer.response.headers()["allow"], "POST");
 }
 
 #[test]
@@ -120,7 +127,10 @@ fn an_invalid_policy_is_denied_field_by_field() {
     let (response, outcome) = review(json!({
         "uid": "u", "operation": "CREATE", "name": "broken",
         "kind": {"group": "kuma.io", "version": "v1alpha1", "kind": "ProxyTemplate"},
-        "object": {"apiVersion": "kuma.io/v1alpha1", "kind": "ProxyTemplate", "metadata": {"name": "broken"}, "spec": spec},
+        "object": {
+            "apiVersion": "kuma.io/v1alpha1", "kind": "ProxyTemplate", "metadata": {"name": "broken"}, "mesh": "default",
+            "spec": spec,
+        },
     }));
     assert_eq!((outcome, &response["allowed"]), (Outcome::Denied, &json!(false)));
     let status = &response["status"];

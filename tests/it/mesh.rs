@@ -2,5 +2,5 @@
 
 mod admission;
 mod conformance;
+mod documents;
 mod laws;
-mod seeds;

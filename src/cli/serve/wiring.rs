@@ -16,12 +16,13 @@ use tracing::info;
 
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
+use super::routes::KnownRoutes;
 use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve};
 use crate::cluster::{Api, connect};
 use crate::controller::{Controller, Options};
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
 use crate::telemetry::{self, Health, Metrics, Outcome};
-use crate::webhook;
+use crate::webhook::{self, MeshView};
 
 /// The part whose end is the end of the drain.
 const ADMISSION: &str = "the admission port";
@@ -50,8 +51,19 @@ impl Observer for Wire {
 
 /// Runs until a signal says stop and everything is drained.
 pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
-    let Serve { ports, certificates, cluster, generate, admission, limits, worker_threads: _, log: _, log_format: _ } =
-        args;
+    let Serve {
+        ports,
+        certificates,
+        cluster,
+        generate,
+        admission,
+        control_plane,
+        limits,
+        worker_threads: _,
+        log: _,
+        log_format: _,
+    } = args;
+    let plane = Arc::new(control_plane.resolve()?);
     let Ports { listen, admin_listen } = ports;
     let LimitArgs { body_limit, max_connections, max_requests, queue_time, drain_delay, drain_timeout } = limits;
     let limits = Limits {
@@ -90,6 +102,10 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
         Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, controller))
     });
+    let routes = client
+        .clone()
+        .zip(controller.as_ref())
+        .map(|(client, controller)| Arc::new(KnownRoutes::new(Api::new(client), controller.discovery())));
     let place = Place { namespace, service, webhook_configuration };
     let source = Source::open(certificates, place, client, &sink).await?;
     let https = Bound::bind(listen).await?;
@@ -130,12 +146,22 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             "the webhook configuration"
         });
     }
+    if let Some(routes) = routes.clone() {
+        tasks.spawn(async move {
+            routes.run().await;
+            "the routes of the mesh"
+        });
+    }
     tasks.spawn({
         let metrics = metrics.clone();
         let wire = Wire(metrics.clone());
         let answer = move |request: Request<Bytes>| {
-            let (front, metrics) = (front.clone(), metrics.clone());
-            async move { admit(&request, front.as_deref(), &metrics).await }
+            let (front, plane, metrics) = (front.clone(), plane.clone(), metrics.clone());
+            let routes = routes.as_ref().map(|routes| routes.current()).unwrap_or_default();
+            async move {
+                let view = MeshView { plane: &plane, routes: &routes };
+                admit(&request, front.as_deref(), view, &metrics).await
+            }
         };
         let mut until = drain.clone();
         async move {
@@ -203,12 +229,17 @@ async fn first_certificate(served: &mut watch::Receiver<bool>) {
     let _ = served.wait_for(|serving| *serving).await;
 }
 
-async fn admit(request: &Request<Bytes>, front: Option<&Front>, metrics: &Metrics) -> hyper::Response<Bytes> {
+async fn admit(
+    request: &Request<Bytes>,
+    front: Option<&Front>,
+    view: MeshView<'_>,
+    metrics: &Metrics,
+) -> hyper::Response<Bytes> {
     let started = Instant::now();
     let webhook::Answer { response, outcome } = match front {
         Some(front) if !webhook::PATHS.contains(&request.uri().path()) => webhook::handle_with(front, request).await,
-        _ if request.body().len() > LARGE_BODY => tokio::task::block_in_place(|| webhook::handle(request)),
-        _ => webhook::handle(request),
+        _ if request.body().len() > LARGE_BODY => tokio::task::block_in_place(|| webhook::handle(request, view)),
+        _ => webhook::handle(request, view),
     };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,

@@ -6,9 +6,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch as JsonPatch;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tracing::info;
 
@@ -19,9 +23,36 @@ use super::call;
 /// How often somebody else may be faster before we take a breath.
 const MOST_CONFLICTS: usize = 5;
 
+/// A kind of webhook configuration.
+pub(super) trait Configuration:
+    Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync
+{
+    const PLURAL: &'static str;
+
+    /// Whom each entry calls.
+    fn calls(&self) -> impl Iterator<Item = &WebhookClientConfig>;
+}
+
+impl Configuration for ValidatingWebhookConfiguration {
+    const PLURAL: &'static str = "validatingwebhookconfigurations";
+
+    fn calls(&self) -> impl Iterator<Item = &WebhookClientConfig> {
+        self.webhooks.iter().flatten().map(|webhook| &webhook.client_config)
+    }
+}
+
+impl Configuration for MutatingWebhookConfiguration {
+    const PLURAL: &'static str = "mutatingwebhookconfigurations";
+
+    fn calls(&self) -> impl Iterator<Item = &WebhookClientConfig> {
+        self.webhooks.iter().flatten().map(|webhook| &webhook.client_config)
+    }
+}
+
 /// Which configurations are ours, and which of their entries.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
+    /// Names; there may be a configuration of either kind.
     pub configurations: Vec<String>,
     pub namespace: String,
     pub service: String,
@@ -36,8 +67,14 @@ pub(super) enum Change {
 
 /// Puts the bundle into every configuration that lacks it. One that does not exist trusts nobody and needs nothing.
 pub(super) async fn ensure(client: &Client, target: &Target, bundle: &str) -> Result<Change, ClusterError> {
+    let validating = ensure_all::<ValidatingWebhookConfiguration>(client, target, bundle).await?;
+    let mutating = ensure_all::<MutatingWebhookConfiguration>(client, target, bundle).await?;
+    Ok(validating.max(mutating))
+}
+
+async fn ensure_all<C: Configuration>(client: &Client, target: &Target, bundle: &str) -> Result<Change, ClusterError> {
     let mut change = Change::None;
-    let api = Api::<ValidatingWebhookConfiguration>::all(client.clone());
+    let api = Api::<C>::all(client.clone());
     for name in &target.configurations {
         let mut attempts = 0;
         loop {
@@ -52,13 +89,13 @@ pub(super) async fn ensure(client: &Client, target: &Target, bundle: &str) -> Re
     Ok(change)
 }
 
-async fn ensure_one(
-    api: &Api<ValidatingWebhookConfiguration>,
+async fn ensure_one<C: Configuration>(
+    api: &Api<C>,
     name: &str,
     target: &Target,
     bundle: &str,
 ) -> Result<Change, ClusterError> {
-    let resource = format!("validatingwebhookconfigurations/{name}");
+    let resource = format!("{}/{name}", C::PLURAL);
     let Some(found) = call("get", &resource, api.get_opt(name)).await? else {
         return Ok(Change::None);
     };
@@ -68,7 +105,7 @@ async fn ensure_one(
     let (params, patch) = (PatchParams::apply("writ"), Patch::Json::<()>(patch));
     match call("patch", &resource, api.patch(name, &params, &patch)).await {
         Ok(_) => {
-            info!(name, "CA bundle written");
+            info!(resource, "CA bundle written");
             Ok(Change::Written)
         }
         // The test on the version failed: somebody else was faster.
@@ -78,10 +115,9 @@ async fn ensure_one(
 }
 
 /// The patch that puts the bundle where it is missing. It holds for the version that was read and for no other.
-fn repair(configuration: &ValidatingWebhookConfiguration, target: &Target, bundle: &str) -> Option<JsonPatch> {
+fn repair(configuration: &impl Configuration, target: &Target, bundle: &str) -> Option<JsonPatch> {
     let mut operations = Vec::new();
-    for (index, webhook) in configuration.webhooks.iter().flatten().enumerate() {
-        let entry = &webhook.client_config;
+    for (index, entry) in configuration.calls().enumerate() {
         let ours = match &entry.service {
             Some(service) => service.name == target.service && service.namespace == target.namespace,
             None => entry.url.is_some(),
@@ -116,15 +152,20 @@ mod tests {
             }
             entry
         };
-        let configuration: ValidatingWebhookConfiguration = serde_json::from_value(json!({
+        let configuration = json!({
             "metadata": {"name": "writ", "resourceVersion": "7"},
             "webhooks": [
                 service("ns", Some("good")), service("ns", None), service("other", None), service("ns", Some("bad")),
             ],
-        }))
-        .unwrap();
+        });
+        check(&serde_json::from_value::<ValidatingWebhookConfiguration>(configuration.clone()).unwrap());
+        check(&serde_json::from_value::<MutatingWebhookConfiguration>(configuration).unwrap());
+    }
+
+    #[track_caller]
+    fn check(configuration: &impl Configuration) {
         let target = Target { configurations: Vec::new(), namespace: "ns".into(), service: "writ".into() };
-        let patch = repair(&configuration, &target, "good").unwrap();
+        let patch = repair(configuration, &target, "good").unwrap();
         assert_eq!(
             serde_json::to_value(patch).unwrap(),
             json!([
@@ -134,6 +175,6 @@ mod tests {
             ])
         );
         let target = Target { service: "none".into(), ..target };
-        assert!(repair(&configuration, &target, "good").is_none());
+        assert!(repair(configuration, &target, "good").is_none());
     }
 }

@@ -6,9 +6,9 @@ mod defaults;
 mod permission;
 mod role;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::compile;
+use crate::compile::{self, Findings};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use catalogue::{Catalogued, Scope};
 
@@ -17,7 +17,20 @@ pub use role::{RoleError, role};
 
 const MESH_LABEL: &str = "kuma.io/mesh";
 const ORIGIN_LABEL: &str = "kuma.io/origin";
+const ROLE_LABEL: &str = "kuma.io/policy-role";
 const ZONE_LABEL: &str = "kuma.io/zone";
+
+const DEFAULT_MESH: &str = "default";
+
+/// Where the operators of a mesh are, if nobody says otherwise.
+pub const SYSTEM_NAMESPACE: &str = "kuma-system";
+/// The name of a zone that stands alone, if nobody gives it another.
+pub const DEFAULT_ZONE: &str = "default";
+/// They delete what belongs to something that was deleted: nobody else will.
+const CLEANERS: [&str; 2] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+];
 
 /// The control plane that is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +38,7 @@ pub struct ControlPlane {
     pub mode: Mode,
     /// The namespace of the operators: `kuma-system`.
     pub system_namespace: String,
-    /// Users to whom no permission check applies: the control plane itself, the garbage collector.
+    /// Users to whom no permission check applies.
     pub privileged: Vec<String>,
 }
 
@@ -60,10 +73,12 @@ pub enum Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub kind: RefusalKind,
+    /// Why; empty if that is what the problems say.
     pub message: String,
-    /// The name and kind of the object, where the object itself is at fault.
-    pub subject: Option<(String, String)>,
-    pub causes: Vec<Cause>,
+    /// The fields that are at fault.
+    pub problems: Vec<Problem>,
+    /// What would have been warned of.
+    pub warnings: Vec<Problem>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +93,9 @@ pub enum RefusalKind {
     Internal,
 }
 
-/// A field that led to a refusal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
-    pub field: String,
-    pub message: String,
+/// Whether a control plane has anything to say about a kind of an API group.
+pub fn serves(group: &str, kind: &str) -> bool {
+    Catalogued::find(group, kind).is_some()
 }
 
 /// Checks a request: who and where first, then the mesh, the origin, and the content. `Ok` holds the warnings.
@@ -94,32 +107,82 @@ pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem
     if request.operation == Operation::Delete {
         return Ok(Vec::new());
     }
-    let refuse = |problem| Err(Refusal::invalid(request.object, &[problem]));
-    if let Some(problem) = check_mesh(request.object, &kind) {
-        return refuse(problem);
+    let findings = match fault_of_metadata(request.object, &kind) {
+        Some(problem) => Findings { errors: vec![problem], ..Findings::default() },
+        None => compile::check(request.object).unwrap_or_default(),
+    };
+    // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
+    let problems = findings.refusals();
+    if problems.is_empty() {
+        return Ok(findings.warnings);
     }
-    if let Some(problem) = check_origin(request.object) {
-        return refuse(problem);
+    Err(Refusal { problems, warnings: findings.warnings, ..Refusal::new(RefusalKind::Invalid, "") })
+}
+
+/// What an object comes to that is applied by somebody who may do that; `None` for a kind whose content is not checked. An
+/// object that does not say its namespace is taken for one of the operators.
+pub fn rehearse(object: &Value, system_namespace: &str) -> Option<Findings> {
+    let Some(kind) = Catalogued::of(object) else {
+        return compile::check(object);
+    };
+    let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(Value::as_str);
+    let (mut findings, role) = match namespace.filter(|_| kind.policy.is_some()) {
+        None => (compile::check(object)?, None),
+        Some(namespace) => {
+            let role = role(object, namespace, system_namespace);
+            let findings = match &role {
+                Ok(role) => compile::check(&labelled(object, ROLE_LABEL, role.name()))?,
+                Err(_) => compile::check(object)?,
+            };
+            (findings, role.err())
+        }
+    };
+    if let Some(problem) = fault_of_metadata(object, &kind) {
+        findings = Findings { errors: vec![problem], ..Findings::default() };
     }
-    let findings = compile::check(request.object).unwrap_or_default();
-    let errors = findings.refusals();
-    if errors.is_empty() { Ok(findings.warnings) } else { Err(Refusal::invalid(request.object, &errors)) }
+    if let Some(error) = role {
+        findings.errors.insert(0, error.problem());
+    }
+    Some(findings)
+}
+
+fn labelled(object: &Value, label: &str, value: &str) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        let labels = metadata.entry("labels").or_insert(Value::Null);
+        if labels.is_null() {
+            *labels = Value::Object(Map::new());
+        }
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert(label.to_owned(), value.into());
+        }
+    }
+    object
+}
+
+/// What is wrong with the mesh, or else with the origin. The content of such an object is not looked at.
+fn fault_of_metadata(object: &Value, kind: &Catalogued) -> Option<Problem> {
+    check_mesh(object, kind).or_else(|| check_origin(object))
 }
 
 fn check_mesh(object: &Value, kind: &Catalogued) -> Option<Problem> {
     if kind.scope != Scope::Mesh {
         return None;
     }
-    let path = FieldPath::root().field("mesh");
-    let mesh = mesh_of(object, kind);
+    let (reason, message) = fault_of_name(mesh_of(object, kind))?;
+    Some(Problem::new(&FieldPath::root().field("mesh"), reason, message))
+}
+
+/// What is wrong with the name of a mesh.
+fn fault_of_name(mesh: &str) -> Option<(Reason, &'static str)> {
     let in_name = |c: char| c.is_ascii_digit() || c.is_ascii_lowercase() || matches!(c, '-' | '_' | '.');
     if mesh.is_empty() {
-        Some(Problem::new(&path, Reason::Empty, "may not be empty"))
+        Some((Reason::Empty, "may not be empty"))
     } else if mesh.len() > 253 {
-        Some(Problem::new(&path, Reason::Range, "longer than 253 characters"))
+        Some((Reason::Range, "longer than 253 characters"))
     } else if !mesh.chars().all(in_name) {
         let message = "malformed: only digits, lower-case letters and `-_.` may stand in the name of a mesh";
-        Some(Problem::new(&path, Reason::Format, message))
+        Some((Reason::Format, message))
     } else {
         None
     }
@@ -128,7 +191,7 @@ fn check_mesh(object: &Value, kind: &Catalogued) -> Option<Problem> {
 /// Newer kinds take the mesh from a label and are in `default` without it, older ones have a field of their own.
 fn mesh_of<'o>(object: &'o Value, kind: &Catalogued) -> &'o str {
     let field = object.get("mesh").and_then(Value::as_str).unwrap_or_default();
-    if kind.is_new { label(object, MESH_LABEL).unwrap_or("default") } else { field }
+    if kind.is_new { label(object, MESH_LABEL).unwrap_or(DEFAULT_MESH) } else { field }
 }
 
 fn check_origin(object: &Value) -> Option<Problem> {
@@ -146,6 +209,13 @@ fn name_of(object: &Value) -> &str {
 }
 
 impl ControlPlane {
+    /// `privileged` comes besides the control plane's own account and those that clean up in every cluster.
+    pub fn new(mode: Mode, system_namespace: String, mut privileged: Vec<String>) -> Self {
+        privileged.push(format!("system:serviceaccount:{system_namespace}:kuma-control-plane"));
+        privileged.extend(CLEANERS.map(str::to_owned));
+        Self { mode, system_namespace, privileged }
+    }
+
     fn is_local(&self, origin: Option<&str>) -> bool {
         match self.mode {
             Mode::Global => matches!(origin, None | Some("global")),
@@ -154,42 +224,41 @@ impl ControlPlane {
     }
 }
 
+impl Default for ControlPlane {
+    /// One zone that stands alone.
+    fn default() -> Self {
+        let mode = Mode::Zone { name: DEFAULT_ZONE.to_owned(), federated: false };
+        Self::new(mode, SYSTEM_NAMESPACE.to_owned(), Vec::new())
+    }
+}
+
 impl Refusal {
     fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), subject: None, causes: Vec::new() }
+        Self { kind, message: message.into(), problems: Vec::new(), warnings: Vec::new() }
     }
+}
 
-    fn invalid(object: &Value, problems: &[Problem]) -> Self {
-        let messages: Vec<_> = problems.iter().map(Problem::to_string).collect();
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let cause = |problem: &Problem| Cause { field: problem.field.to_string(), message: problem.message.clone() };
-        Self {
-            subject: Some((name_of(object).to_owned(), kind.to_owned())),
-            causes: problems.iter().map(cause).collect(),
-            ..Self::new(RefusalKind::Invalid, messages.join("; "))
-        }
-    }
-
+impl RefusalKind {
     /// The status code of the answer.
-    pub fn code(&self) -> u16 {
-        match self.kind {
-            RefusalKind::Forbidden | RefusalKind::ForbiddenNamespace => 403,
-            RefusalKind::Invalid => 422,
-            RefusalKind::Internal => 500,
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Forbidden | Self::ForbiddenNamespace => 403,
+            Self::Invalid => 422,
+            Self::Internal => 500,
         }
     }
 
     /// The reason of the answer, as API servers name it.
-    pub fn reason(&self) -> &'static str {
-        match self.kind {
-            RefusalKind::Forbidden | RefusalKind::ForbiddenNamespace => "Forbidden",
-            RefusalKind::Invalid => "Invalid",
-            RefusalKind::Internal => "InternalError",
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Forbidden | Self::ForbiddenNamespace => "Forbidden",
+            Self::Invalid => "Invalid",
+            Self::Internal => "InternalError",
         }
     }
 
     /// Whether the answer has `status: Failure`, which clients of the reference do not find on refused namespaces.
-    pub fn is_marked_as_failure(&self) -> bool {
-        self.kind != RefusalKind::ForbiddenNamespace
+    pub fn is_marked_as_failure(self) -> bool {
+        self != Self::ForbiddenNamespace
     }
 }

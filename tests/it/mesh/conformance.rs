@@ -2,6 +2,7 @@
 //!
 //! Texts are ours; what must agree is which document is refused, at which fields, for which class of reason.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -10,11 +11,12 @@ use writ::compile;
 /// A field and the class of what is wrong there.
 type Finding = (String, String);
 
-#[expect(clippy::print_stdout, reason = "a test that has nothing to do says so")]
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("WRIT_CONFORMANCE").map(|root| PathBuf::from(root).join("kuma/cases"));
     if folder.is_none() {
-        println!("skipped: WRIT_CONFORMANCE names no folder");
+        // Past the capture of the tests, in one piece: nobody shall take a case for passed that was not there.
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        let _ = std::io::stderr().write_all(format!("SKIPPED {test}: WRIT_CONFORMANCE names no folder\n").as_bytes());
     }
     folder
 }

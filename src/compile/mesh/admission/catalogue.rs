@@ -81,7 +81,10 @@ impl Catalogued {
     /// What is known of the object's kind; `None` for a kind of somebody else.
     pub(super) fn of(object: &Value) -> Option<Self> {
         let group = object.get("apiVersion")?.as_str()?.split('/').next()?;
-        let kind = object.get("kind")?.as_str()?;
+        Self::find(group, object.get("kind")?.as_str()?)
+    }
+
+    pub(super) fn find(group: &str, kind: &str) -> Option<Self> {
         if group != "kuma.io" {
             return None;
         }

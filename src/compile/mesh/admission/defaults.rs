@@ -8,14 +8,13 @@ use serde_json::{Map, Value};
 
 use super::catalogue::{Catalogued, Scope, Writers};
 use super::{
-    ControlPlane, MESH_LABEL, Mode, ORIGIN_LABEL, Refusal, RefusalKind, Request, ZONE_LABEL, label, name_of,
-    permission, role,
+    ControlPlane, DEFAULT_MESH, MESH_LABEL, Mode, ORIGIN_LABEL, ROLE_LABEL, Refusal, RefusalKind, Request, ZONE_LABEL,
+    fault_of_name, label, name_of, permission, role,
 };
 
 const ENVIRONMENT_LABEL: &str = "kuma.io/env";
 const NAMESPACE_LABEL: &str = "k8s.kuma.io/namespace";
 const PROXY_TYPE_LABEL: &str = "kuma.io/proxy-type";
-const ROLE_LABEL: &str = "kuma.io/policy-role";
 const NAME_ANNOTATION: &str = "kuma.io/display-name";
 
 /// The operations that complete the object; none for a kind of somebody else.
@@ -50,8 +49,11 @@ fn wanted_labels(
         }
     };
     if kind.scope == Scope::Mesh {
-        let mesh = object.get("mesh").and_then(Value::as_str).filter(|mesh| !mesh.is_empty());
-        unless_there(MESH_LABEL, mesh.unwrap_or("default"));
+        let mesh = object.get("mesh").and_then(Value::as_str).filter(|mesh| !mesh.is_empty()).unwrap_or(DEFAULT_MESH);
+        // No label can have any other value: the review tells better what is wrong than the API server would.
+        if fault_of_name(mesh).is_none() {
+            unless_there(MESH_LABEL, mesh);
+        }
     }
     let origin = label(object, ORIGIN_LABEL);
     if let Mode::Zone { name, .. } = &plane.mode

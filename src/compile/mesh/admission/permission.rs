@@ -2,7 +2,8 @@
 //! everywhere else.
 
 use super::catalogue::{Catalogued, Writers};
-use super::{Cause, ControlPlane, Mode, ORIGIN_LABEL, Refusal, RefusalKind, Request, ZONE_LABEL, label, role};
+use super::{ControlPlane, Mode, ORIGIN_LABEL, Refusal, RefusalKind, Request, ZONE_LABEL, label, role};
+use crate::core::problem::{FieldPath, Problem, Reason};
 
 /// Refuses a request that this control plane does not take from this user.
 pub(super) fn check(request: &Request<'_>, kind: &Catalogued, plane: &ControlPlane) -> Result<(), Refusal> {
@@ -57,9 +58,10 @@ fn check_labels(request: &Request<'_>, kind: &Catalogued, plane: &ControlPlane) 
                 let message = format!(
                     "operation not allowed: in the system namespace of a zone label {ORIGIN_LABEL} must be `zone`"
                 );
-                let cause =
-                    Cause { field: format!("metadata.labels[{ORIGIN_LABEL}]"), message: "must be `zone`".to_owned() };
-                return Err(Refusal { causes: vec![cause], ..Refusal::new(RefusalKind::Forbidden, message) });
+                // Without the quotes that a path has otherwise: clients of the reference know it by this spelling.
+                let field = FieldPath::root().field("metadata").field(format!("labels[{ORIGIN_LABEL}]"));
+                let problem = Problem::new(&field, Reason::Forbidden, "must be `zone`");
+                return Err(Refusal { problems: vec![problem], ..Refusal::new(RefusalKind::Forbidden, message) });
             }
             match label(request.object, ZONE_LABEL) {
                 Some(zone) if origin == Some("zone") && zone != name => {

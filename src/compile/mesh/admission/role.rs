@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::core::mesh::policy::Role;
 use crate::core::mesh::target_ref::TargetKind;
+use crate::core::problem::{FieldPath, Problem, Reason};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -15,6 +16,17 @@ pub enum RoleError {
          one of the others (a consumer)"
     )]
     Mixed,
+}
+
+impl RoleError {
+    /// The same as a finding in the policy.
+    pub(super) fn problem(&self) -> Problem {
+        let spec = FieldPath::root().field("spec");
+        match self {
+            Self::ToAndFrom => Problem::new(&spec, Reason::Xor, self.to_string()),
+            Self::Mixed => Problem::new(&spec.field("to"), Reason::Context, self.to_string()),
+        }
+    }
 }
 
 /// The role of a policy in `namespace`; empty for a policy without one.

@@ -1,0 +1,100 @@
+//! Objects of the mesh on their way into a cluster: they are completed, and then judged as a control plane would. Memory is
+//! all that is asked.
+
+use serde_json::Value;
+
+use super::review::{Operation, Request, Status, Verdict};
+use super::validate::{invalid, is_judged, tell};
+use crate::compile::mesh;
+use crate::compile::mesh::admission::{self, ControlPlane, Refusal, defaults, review};
+use crate::core::mesh::reach::Routes;
+
+const GROUP: &str = "kuma.io";
+/// Clients of the reference know one class of cause.
+const CAUSE: &str = "FieldValueInvalid";
+
+/// What objects of the mesh are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct MeshView<'m> {
+    pub plane: &'m ControlPlane,
+    /// The routes that there are, as far as they are known.
+    pub routes: &'m Routes,
+}
+
+/// The labels and annotations that an object lacks, as a patch.
+pub(super) fn complete<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> Verdict {
+    if !matches!(request.operation, Operation::Create | Operation::Update) || !is_judged(&request.kind) {
+        return Verdict::allow();
+    }
+    let Some(object) = &request.object else {
+        return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
+    };
+    let Some(asked) = asked(request, object) else {
+        return Verdict::allow();
+    };
+    match defaults(&asked, view.plane) {
+        Ok(operations) if operations.is_empty() => Verdict::allow(),
+        Ok(operations) => {
+            let patch = serde_json::to_vec(&operations).expect("operations of a JSON patch always serialize");
+            Verdict { patch: Some(patch), ..Verdict::allow() }
+        }
+        Err(refusal) => deny(request, &refusal),
+    }
+}
+
+/// The verdict on an object that somebody writes; `None` if it is not of the mesh.
+pub(super) fn judge<Old>(request: &Request<'_, Old>, object: &Value, view: MeshView<'_>) -> Option<Verdict> {
+    let is_of_mesh = object.get("apiVersion").and_then(Value::as_str).is_some_and(is_of_mesh);
+    is_of_mesh.then(|| match asked(request, object).map(|asked| review(&asked, view.plane)) {
+        None => Verdict::allow(),
+        Some(Ok(mut warnings)) => {
+            if request.operation != Operation::Delete {
+                warnings.extend(mesh::unreached(object, view.routes));
+            }
+            Verdict { warnings: tell(&warnings), ..Verdict::allow() }
+        }
+        Some(Err(refusal)) => deny(request, &refusal),
+    })
+}
+
+/// The verdict on the end of an object.
+pub(super) fn release(request: &Request<'_, Value>, view: MeshView<'_>) -> Verdict {
+    let judged = request.old_object.as_ref().and_then(|object| judge(request, object, view));
+    judged.unwrap_or_else(Verdict::allow)
+}
+
+/// What a control plane is asked; nothing for what is no concern of it.
+fn asked<'r, Old>(request: &'r Request<'_, Old>, object: &'r Value) -> Option<admission::Request<'r>> {
+    let operation = match request.operation {
+        Operation::Create => admission::Operation::Create,
+        Operation::Update => admission::Operation::Update,
+        Operation::Delete => admission::Operation::Delete,
+        Operation::Connect | Operation::Unknown => return None,
+    };
+    let is_ending = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    // Whoever waits for the end of an object takes his finalizer away by an update: nothing must be in the way of that.
+    if !request.sub_resource.is_empty() || (is_ending && operation == admission::Operation::Update) {
+        return None;
+    }
+    Some(admission::Request { operation, user: &request.user_info.username, namespace: &request.namespace, object })
+}
+
+fn is_of_mesh(api_version: &str) -> bool {
+    api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
+}
+
+fn deny<Old>(request: &Request<'_, Old>, refusal: &Refusal) -> Verdict {
+    let Refusal { kind, message, problems, warnings } = refusal;
+    let mut status = Status { code: kind.code(), reason: kind.reason(), ..invalid(request, problems) };
+    if !kind.is_marked_as_failure() {
+        status.status = "";
+    }
+    if !message.is_empty() {
+        status.message.clone_from(message);
+    }
+    status.details = status.details.filter(|_| !problems.is_empty());
+    for cause in status.details.iter_mut().flat_map(|details| &mut details.causes) {
+        cause.reason = CAUSE;
+    }
+    Verdict { warnings: tell(warnings), ..Verdict::deny(status) }
+}
