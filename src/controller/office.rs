@@ -55,6 +55,7 @@ pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [wa
                 }
             }
         };
+        agree_on_chance(&shared, &memory).await;
         info!(fresh = recalled.is_none(), "Working");
         let mut stored = recalled.clone().unwrap_or_default();
         resume(&shared, recalled);
@@ -82,6 +83,15 @@ pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [wa
         shared.set_working(false);
         shared.queue.clear();
         info!("Another replica works now");
+    }
+}
+
+/// Has `random()` go on as it did for the last holder of the lease, or restarts would change what has been made with it.
+async fn agree_on_chance(shared: &Shared, memory: &Memory) {
+    let proposal = shared.salt.load_full();
+    match memory.salt(&proposal).await {
+        Ok(salt) => shared.salt.store(Arc::new(salt)),
+        Err(error) => warn!(%error, "Cannot remember what random() starts from: what was made with it will change"),
     }
 }
 
