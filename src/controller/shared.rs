@@ -311,7 +311,9 @@ impl Shared {
         let Some(entry) = snapshot.rule(&marks.policy, &marks.rule) else {
             return;
         };
-        if !self.is_working() || !entry.rule.synchronize || !marks.trigger.is_findable() && lost_source.is_none() {
+        // What was made for a request cannot be made again without it; only the end of a source is plain enough.
+        let can_tell = marks.trigger.is_findable() && !entry.rule.needs_request || lost_source.is_some();
+        if !self.is_working() || !entry.rule.synchronize || !can_tell {
             return;
         }
         let mut work = Work::new(causes, marks.trigger.clone());
