@@ -298,7 +298,7 @@ async fn delete(
 }
 
 /// Makes an event of an error that is worth one.
-fn tell(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, trouble: Trouble) -> Trouble {
+pub(super) fn tell(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, trouble: Trouble) -> Trouble {
     if let Trouble::Refused(error) | Trouble::Broken(error) = &trouble {
         let TriggerRef { gvk, namespace, name, .. } = trigger.clone();
         warn!(policy = %entry.policy.key, rule = %entry.rule.name, error, "The rule failed");
