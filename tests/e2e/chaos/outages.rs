@@ -1,4 +1,4 @@
-//! What goes wrong: Writ killed, the API server restarted, the webhook out of reach. It happens beside the user, who goes
+//! What goes wrong: Writ killed, the API server restarted, connections broken, the webhook out of reach. It happens beside the user, who goes
 //! on; afterwards it can be told which of the user's calls were certain to reach a Writ that was up.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{ControlPlane, Writ};
 
+use super::line::Line;
 use super::script::Blow;
 
 /// How long the API server may go on with what it knew of a webhook.
@@ -88,7 +89,7 @@ impl Outages {
 
 impl Fate {
     /// Strikes until the user's end is gone; gives the Writ that is up then.
-    pub(super) fn strike_all(self, cluster: &ControlPlane, first: Writ) -> Writ {
+    pub(super) fn strike_all(self, cluster: &ControlPlane, line: &Line, first: Writ) -> Writ {
         let mut writ = Some(first);
         let on_panic = Obituary(&self.state);
         for blow in &self.blows {
@@ -99,11 +100,15 @@ impl Fate {
                         writ.signal("KILL");
                     }
                     std::thread::sleep(down);
-                    writ = Some(Writ::start_again(cluster, &[]));
+                    writ = Some(Writ::start_again_through(cluster, line.address()));
                     self.state.over(1);
                 }
                 Blow::RestartApiServer => {
                     cluster.restart_api_server();
+                    self.state.over(1);
+                }
+                Blow::BreakLine => {
+                    line.break_all();
                     self.state.over(1);
                 }
                 // Nobody listens there: the API server is refused at once.
