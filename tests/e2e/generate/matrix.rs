@@ -9,6 +9,7 @@
 //! | `K`, `-` | exactly what it was before, were it nothing |
 //! | `D` | gone |
 //! | `E` | as the user has just edited it |
+//! | `F` | set free: there as before, but no longer labelled as made by the rule |
 //! | `?` | not looked at |
 
 use std::cell::RefCell;
@@ -192,6 +193,9 @@ impl Scene<'_> {
             'K' | '-' => before == after,
             'D' => after.is_none(),
             'E' => value == Some(&base64("mine")),
+            'F' => {
+                value == before.map(|before| before.value.as_str()) && after.is_some_and(|after| after.rule.is_empty())
+            }
             _ => true,
         };
         (!right).then(|| format!("{}: `{letter}` expected, {before:?} became {after:?}", column.name()))
@@ -377,6 +381,38 @@ fn what_happens_when_a_policy_changes() {
     scene.after("one-shot from now on", "EE EE EE", Scene::edit_all);
     scene.after("synchronized from now on", "UU ?? ??", |scene| drop(scene.stage.policy(switched(true))));
     scene.after("the trigger changes", "UU UU UU", |scene| scene.trigger("value", "2"));
+}
+
+#[test]
+fn what_happens_when_a_policy_has_other_targets() {
+    let Some(scene) = scene("m-targets") else { return };
+    scene.sources("s1");
+    let moved = |place: &Place, change: fn(Rule) -> Rule| {
+        COLUMNS.map(|column| {
+            let rule = change(column.rule());
+            match column.sort {
+                Sort::List => rule.making("namespace", place.namespace.clone().into()),
+                _ => rule.making("name", column.object(place).into()),
+            }
+        })
+    };
+    let (here, there) = (scene.place(0), scene.place(1));
+    scene.stage.policy(moved(&here, |rule| rule));
+    scene.after("the trigger is created", "CC CC CC", |scene| scene.trigger("value", "1"));
+    scene.after_at(&there, "other targets, seen there", "-- -- --", |scene| {
+        scene.after_at(&here, "other targets, seen here", "FF FF FF", |scene| {
+            scene.stage.policy(moved(&there, |rule| rule));
+        });
+    });
+    scene.after_at(&there, "the trigger changes, seen there", "CC CC CC", |scene| {
+        scene.after_at(&here, "the trigger changes, seen here", "KK KK KK", |scene| scene.trigger("value", "2"));
+    });
+    // Back, and at once; what was set free is as foreign as anything.
+    scene.after_at(&there, "back to the old targets, seen there", "FF FF FF", |scene| {
+        scene.after_at(&here, "back to the old targets, seen here", "U- U- U-", |scene| {
+            scene.stage.policy(moved(&here, Rule::for_existing));
+        });
+    });
 }
 
 #[test]
