@@ -208,20 +208,20 @@ fn rules_that_need_a_request_say_so() {
     fn check(filter: &str, condition: &str, text: &str, expected: (Way, bool)) {
         let generate =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": "a", "data": {"k": text}});
-        let conditions = json!({"all": [{"key": condition, "operator": "Equals", "value": "x"}]});
+        let conditions = json!({"all": [{"key": condition, "operator": "Equals", "value": "CREATE"}]});
         let rule = super::rule(&format!(
             "  - name: r\n    match: {{any: [{filter}]}}\n    preconditions: {conditions}\n    generate: {generate}\n"
         ));
         assert_eq!((rule.way(), !rule.needs_request), expected, "{filter} {condition} {text}");
     }
     let pods = "{resources: {kinds: [Pod]}}";
-    check(pods, "", "{{ request.object.metadata.name }} {{ request.namespace }}", (Way::Watch, true));
-    check(pods, "", "{{ request.operation }}", (Way::Admission, false));
-    check(pods, "", "{{ request.userInfo.username }}", (Way::Admission, false));
-    check(pods, "", "{{ request.oldObject.metadata.name }}", (Way::Admission, false));
-    check(pods, "{{ request.operation }}", "", (Way::Admission, true));
-    check(pods, "{{ request.userInfo.username }}", "", (Way::Admission, false));
-    check("{resources: {kinds: [Pod], operations: [CREATE]}}", "", "", (Way::Admission, true));
-    check("{resources: {kinds: [Pod/exec]}}", "", "", (Way::Admission, true));
-    check("{resources: {kinds: [Pod]}, clusterRoles: [admin]}", "", "", (Way::Admission, true));
+    check(pods, "x", "{{ request.object.metadata.name }} {{ request.namespace }}", (Way::Watch, true));
+    check(pods, "x", "{{ request.operation }}", (Way::Admission, false));
+    check(pods, "x", "{{ request.userInfo.username }}", (Way::Admission, false));
+    check(pods, "x", "{{ request.oldObject.metadata.name }}", (Way::Admission, false));
+    check(pods, "{{ request.operation }}", "x", (Way::Admission, true));
+    check(pods, "{{ request.userInfo.username }}", "x", (Way::Admission, false));
+    check("{resources: {kinds: [Pod], operations: [CREATE]}}", "x", "x", (Way::Admission, true));
+    check("{resources: {kinds: [Pod/exec]}}", "x", "x", (Way::Admission, true));
+    check("{resources: {kinds: [Pod]}, clusterRoles: [admin]}", "x", "x", (Way::Admission, true));
 }
