@@ -288,7 +288,11 @@ async fn delete(
                 shared.metrics.written("deleted");
                 deleted += 1;
             }
-            Err(error) => return Err(Trouble::of_write(error)),
+            Err(error) => {
+                // It may well be there still: the next attempt must find it.
+                shared.downstream().put_back(key, record);
+                return Err(Trouble::of_write(error));
+            }
         }
     }
     if deleted > 0 {
