@@ -5,13 +5,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::support::{ControlPlane, Writ};
+use crate::support::{ControlPlane, Writ, eventually};
 
 use super::line::Line;
 use super::script::Blow;
 
 /// How long the API server may go on with what it knew of a webhook.
 const MARGIN: Duration = Duration::from_secs(1);
+const TAKING_OVER: Duration = Duration::from_secs(60);
 
 /// The user's end.
 pub(super) struct Outages {
@@ -94,13 +95,19 @@ impl Fate {
         let on_panic = Obituary(&self.state);
         for blow in &self.blows {
             match blow {
-                Blow::Kill { after, down } => {
+                Blow::Kill { after, down, until_it_works } => {
                     std::thread::sleep(after);
                     if let Some(writ) = writ.take() {
                         writ.signal("KILL");
                     }
                     std::thread::sleep(down);
-                    writ = Some(Writ::start_again_through(cluster, line.address()));
+                    let next = writ.insert(Writ::start_again_through(cluster, line.address()));
+                    if until_it_works {
+                        eventually(TAKING_OVER, "Writ to work", || {
+                            let (_, metrics) = next.get("/metrics")?;
+                            if metrics.contains("\nwrit_leading 1") { Ok(()) } else { Err("not yet".to_owned()) }
+                        });
+                    }
                     self.state.over(1);
                 }
                 Blow::RestartApiServer => {

@@ -60,8 +60,9 @@ pub(super) enum Step {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Blow {
-    /// Writ is killed after a moment, and started again after another.
-    Kill { after: Duration, down: Duration },
+    /// Writ is killed after a moment, and started again after another. It takes some seconds until it holds the lease and
+    /// works; unless the blow lasts until then, the next one may find it waiting.
+    Kill { after: Duration, down: Duration, until_it_works: bool },
     /// The API server is killed and started again.
     RestartApiServer,
     /// All connections of Writ to the API server break, watches among them.
@@ -96,6 +97,7 @@ impl Script {
         blows.extend((0..size.kills).map(|_| Blow::Kill {
             after: Duration::from_millis(dice.below(120)),
             down: Duration::from_millis(dice.below(2500)),
+            until_it_works: dice.below(2) == 0,
         }));
         blows.extend((0..size.restarts).map(|_| Blow::RestartApiServer));
         blows.extend((0..size.breaks).map(|_| Blow::BreakLine));
