@@ -46,6 +46,16 @@ enum Undone {
     Trouble(Trouble),
 }
 
+/// What is to become of what the rule has made for a trigger.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    Make,
+    /// The trigger was said to be lost. If the rule still applies, the change was refused after all, or undone: nothing is
+    /// taken away.
+    MakeOrRemove,
+    Remove,
+}
+
 type Requests = Queue<String, Stored>;
 
 /// Follows the requests in the namespace of the install. Ends only if a worker dies of its own.
@@ -169,28 +179,28 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
         (Some(object), false) => TriggerRef::of(object),
         (None, false) => TriggerRef::default(),
     };
-    let deletes = entry.delete && found.rule.synchronize;
-    let keeps = !deletes || is_alive(&trigger, request);
-    let applied = apply(shared, &found, &trigger, &reference, keeps, deletes).await;
+    let aim = match entry.delete && found.rule.synchronize {
+        false => Aim::Make,
+        true if is_alive(&trigger, request) => Aim::MakeOrRemove,
+        true => Aim::Remove,
+    };
+    let applied = apply(shared, &found, &trigger, &reference, aim).await;
     applied.map_err(|trouble| Undone::Trouble(tell(shared, &found, &reference, trouble)))
 }
 
-/// Makes what the rule wants for the trigger if that `keeps` it, else removes what is there if the request `deletes`.
 async fn apply(
     shared: &Shared,
     found: &RuleEntry,
     trigger: &Trigger,
     reference: &TriggerRef,
-    keeps: bool,
-    deletes: bool,
+    aim: Aim,
 ) -> Result<(), Trouble> {
     match evaluate(shared, found, trigger).await? {
-        // A change that was refused after all, or undone: the rule still applies, so nothing is taken away.
-        Some(Driven { evaluation: Evaluation::Done(plan), sources }) if keeps => {
+        Some(Driven { evaluation: Evaluation::Done(plan), sources }) if aim != Aim::Remove => {
             let look_first = trigger.operation() != Some(Operation::Create);
             fulfil(shared, found, reference, &plan, &sources, look_first, &mut Report::default()).await
         }
-        _ if deletes => clean_up(shared, found, reference, Grounds::Asked).await.map(drop),
+        _ if aim != Aim::Make => clean_up(shared, found, reference, Grounds::Asked).await.map(drop),
         _ => Ok(()),
     }
 }
