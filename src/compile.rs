@@ -89,6 +89,15 @@ const MESH_KINDS: &[MeshKind] = &[
     policy("MeshMetric", mesh::metric::check),
 ];
 
+/// Whether [`check`] knows a kind of a Kubernetes API group.
+pub fn serves(group: &str, kind: &str) -> bool {
+    match group {
+        "kuma.io" => MESH_KINDS.iter().any(|known| known.name == kind),
+        "kyverno.io" => generate::KINDS.contains(&kind),
+        _ => false,
+    }
+}
+
 /// Checks a document of one of the kinds that Writ serves; `None` for any other.
 pub fn check(document: &Value) -> Option<Findings> {
     let identity = identify(document)?;

@@ -4,6 +4,7 @@
 //! policies by their text, `policies` by the cluster as well, `resources` takes in what rules have to know of requests, and
 //! `preview` tells what they would do. It knows no socket and no TLS; the cluster is behind the traits of `port`.
 
+mod cursor;
 mod desk;
 mod object;
 mod policies;

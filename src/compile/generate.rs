@@ -38,10 +38,13 @@ use crate::core::resource::{Gvk, text_at};
 pub use immutable::{Change, compare, retargeted};
 pub use rights::{Need, Part, Rights, rights};
 
-/// Whether a document is one of the policies that are read here.
+/// The kinds that are read here, of group `kyverno.io`.
+pub const KINDS: [&str; 2] = ["ClusterPolicy", "Policy"];
+
+/// Whether a document is one of them.
 pub fn serves(document: &Value) -> bool {
     matches!(text_at(document, &["apiVersion"]), "kyverno.io/v1" | "kyverno.io/v2beta1")
-        && matches!(text_at(document, &["kind"]), "ClusterPolicy" | "Policy")
+        && KINDS.contains(&text_at(document, &["kind"]))
 }
 
 /// Compiles a policy, knowing the built-in kinds. Without errors the policy is there; with them it is not, and nothing of it

@@ -20,7 +20,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
@@ -75,6 +75,8 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         let Some(tls) = tls else {
             return self.speak(stream, Version::HTTP_11).await;
         };
+        // rustls asks for 4 KiB at a time: with room for a whole review before it, that is one call into the kernel, not two.
+        let stream = BufReader::new(stream);
         match timeout(self.limits.handshake_time, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let version = match stream.get_ref().1.alpn_protocol() {

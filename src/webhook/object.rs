@@ -3,16 +3,18 @@
 //! `metadata.managedFields` and the copy that `kubectl apply` keeps in an annotation are often most of an object, and no
 //! policy is about them; they are skipped unread.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
+
+use super::cursor::Cursor;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// For `deserialize_with`: an object, or null.
-pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Ok(Some(Level::Object.deserialize(deserializer)?).filter(|value| !value.is_null()))
+/// Reads an object, or null.
+pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Value>, String> {
+    if cursor.null() {
+        return Ok(None);
+    }
+    Level::Object.read(cursor).map(Some)
 }
 
 /// How far down the reader is: everything besides these three levels is plain JSON.
@@ -24,51 +26,21 @@ enum Level {
 }
 
 impl Level {
-    /// What to do with the value of a key: skip it, read it by a level of its own, or take it as it is.
-    fn below(self, key: &str) -> Below {
-        match (self, key) {
-            (Self::Object, "metadata") => Below::Level(Self::Metadata),
-            (Self::Metadata, "annotations") => Below::Level(Self::Annotations),
-            (Self::Metadata, "managedFields") | (Self::Annotations, LAST_APPLIED) => Below::Ballast,
-            _ => Below::Plain,
+    fn read(self, cursor: &mut Cursor<'_>) -> Result<Value, String> {
+        if cursor.null() {
+            return Ok(Value::Null);
         }
-    }
-}
-
-enum Below {
-    Ballast,
-    Level(Level),
-    Plain,
-}
-
-impl<'de> DeserializeSeed<'de> for Level {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Level {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut entries: M) -> Result<Value, M::Error> {
         let mut object = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            match self.below(&key) {
-                Below::Ballast => drop(entries.next_value::<IgnoredAny>()?),
-                Below::Level(level) => drop(object.insert(key, entries.next_value_seed(level)?)),
-                Below::Plain => drop(object.insert(key, entries.next_value()?)),
-            }
-        }
+        cursor.entries(|key, value| {
+            let read = match (self, key) {
+                (Self::Metadata, "managedFields") | (Self::Annotations, LAST_APPLIED) => return value.skip(),
+                (Self::Object, "metadata") => Self::Metadata.read(value)?,
+                (Self::Metadata, "annotations") => Self::Annotations.read(value)?,
+                _ => value.read()?,
+            };
+            object.insert(key.to_owned(), read);
+            Ok(())
+        })?;
         Ok(Value::Object(object))
     }
 }
@@ -89,7 +61,7 @@ mod tests {
             },
             "spec": {"metadata": {"managedFields": "stays"}},
         });
-        let read = read(&mut serde_json::Deserializer::from_str(&object.to_string())).unwrap();
+        let read = read(&mut Cursor::new(&object.to_string())).unwrap();
         let expected = json!({
             "kind": "Pod", "managedFields": "stays",
             "metadata": {"name": "x", "annotations": {"note": "stays"}},
@@ -100,9 +72,9 @@ mod tests {
 
     #[test]
     fn null_is_no_object_and_text_is_an_error() {
-        assert_eq!(read(&mut serde_json::Deserializer::from_str("null")).unwrap(), None);
-        assert!(read(&mut serde_json::Deserializer::from_str("\"x\"")).is_err());
-        let odd = read(&mut serde_json::Deserializer::from_str(r#"{"metadata": null}"#)).unwrap();
+        assert_eq!(read(&mut Cursor::new("null")).unwrap(), None);
+        assert!(read(&mut Cursor::new("\"x\"")).is_err());
+        let odd = read(&mut Cursor::new(r#"{"metadata": null}"#)).unwrap();
         assert_eq!(odd, Some(json!({"metadata": null})));
     }
 }

@@ -1,4 +1,4 @@
-//! AdmissionReview v1 on the wire: thin structures that parse the object once and borrow the rest.
+//! AdmissionReview v1 on the wire: thin structures that parse the object once, if somebody wants it, and borrow the rest.
 //!
 //! A review that cannot be read is still answered as a review if its uid can be found: the API server then shows the
 //! message to the user. Only without a uid there is nothing to answer but 400.
@@ -11,34 +11,29 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::cursor::Cursor;
+use super::object;
+
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
 /// The request of a review. `Old` is what becomes of the old object: a `Value`, or [`IgnoredAny`] to skip it unread.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound = "Old: Deserialize<'de>")]
+#[derive(Debug, Default)]
 pub struct Request<'a, Old> {
-    #[serde(borrow, default)]
     pub uid: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub kind: GroupVersionKind<'a>,
-    #[serde(borrow, default)]
     pub sub_resource: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub name: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub namespace: Cow<'a, str>,
-    #[serde(default)]
     pub operation: Operation,
-    #[serde(default)]
     pub user_info: UserInfo,
-    #[serde(default, deserialize_with = "super::object::read")]
     pub object: Option<Value>,
-    #[serde(default = "Option::default")]
     pub old_object: Option<Old>,
-    #[serde(default)]
     pub dry_run: bool,
 }
+
+/// Whether anybody looks at objects of a kind.
+pub(super) type Wants = fn(&GroupVersionKind<'_>) -> bool;
 
 #[derive(Debug, Default, Deserialize)]
 pub struct GroupVersionKind<'a> {
@@ -123,15 +118,56 @@ pub(super) enum Unreadable {
     Body { reason: String },
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound = "Old: Deserialize<'de>")]
 struct Review<'a, Old> {
-    #[serde(borrow, default)]
     api_version: Cow<'a, str>,
-    #[serde(borrow, default)]
     kind: Cow<'a, str>,
-    #[serde(borrow, default = "Option::default")]
     request: Option<Request<'a, Old>>,
+}
+
+impl<'a, Old: Deserialize<'a> + Default> Review<'a, Old> {
+    fn read(cursor: &mut Cursor<'a>, wants: Wants) -> Result<Self, String> {
+        let mut review = Self { api_version: Cow::default(), kind: Cow::default(), request: None };
+        cursor.entries(|key, value| {
+            match key {
+                "apiVersion" => review.api_version = value.text()?,
+                "kind" => review.kind = value.text()?,
+                "request" if !value.null() => review.request = Some(Request::read(value, wants)?),
+                "request" => {}
+                _ => value.skip()?,
+            }
+            Ok(())
+        })?;
+        Ok(review)
+    }
+}
+
+impl<'a, Old: Deserialize<'a> + Default> Request<'a, Old> {
+    /// An API server writes the kind before the object, so that an object which nobody wants can be stepped over. One that
+    /// comes first is read.
+    fn read(cursor: &mut Cursor<'a>, wants: Wants) -> Result<Self, String> {
+        let mut request = Self::default();
+        let mut is_wanted = true;
+        cursor.entries(|key, value| {
+            match key {
+                "uid" => request.uid = value.text()?,
+                "kind" => {
+                    request.kind = value.read()?;
+                    is_wanted = wants(&request.kind);
+                }
+                "subResource" => request.sub_resource = value.text()?,
+                "name" => request.name = value.text()?,
+                "namespace" => request.namespace = value.text()?,
+                "operation" => request.operation = value.read()?,
+                "userInfo" => request.user_info = value.read()?,
+                "object" if is_wanted => request.object = object::read(value)?,
+                "oldObject" if is_wanted => request.old_object = value.read()?,
+                "dryRun" => request.dry_run = value.read()?,
+                _ => value.skip()?,
+            }
+            Ok(())
+        })?;
+        Ok(request)
+    }
 }
 
 /// The least of a review: what is needed to answer one whose object cannot be read. Skipping is not recursive, so this
@@ -193,10 +229,18 @@ impl Status {
     }
 }
 
-/// Reads the request of a review.
-pub(super) fn read<'a, Old: Deserialize<'a>>(body: &'a [u8]) -> Result<Request<'a, Old>, Unreadable> {
-    let review: Review<'a, Old> = serde_json::from_slice(body).map_err(|error| salvage(body, &error.to_string()))?;
-    let Review { api_version, kind, request } = review;
+/// Reads the request of a review, and its objects if somebody wants their kind.
+pub(super) fn read<'a, Old>(body: &'a [u8], wants: Wants) -> Result<Request<'a, Old>, Unreadable>
+where
+    Old: Deserialize<'a> + Default,
+{
+    let read = |text| {
+        let mut cursor = Cursor::new(text);
+        let review = Review::read(&mut cursor, wants)?;
+        cursor.end().map(|()| review)
+    };
+    let review = std::str::from_utf8(body).map_err(|error| error.to_string()).and_then(read);
+    let Review { api_version, kind, request } = review.map_err(|error| salvage(body, &error))?;
     let uid = request.as_ref().map_or("", |request| &request.uid);
     let reason = if kind != KIND || api_version != API_VERSION {
         format!("the body must be {API_VERSION} {KIND}, not {api_version:?} {kind:?}")
@@ -278,7 +322,7 @@ mod tests {
             },
         })
         .to_string();
-        let request: Request<'_, Value> = read(body.as_bytes()).unwrap();
+        let request: Request<'_, Value> = read(body.as_bytes(), |_| true).unwrap();
         assert_eq!((&*request.uid, &*request.name, &*request.namespace), ("u-1", "a\"b", "ns"));
         assert_eq!((&*request.kind.group, &*request.kind.kind), ("kuma.io", "MeshTimeout"));
         assert_eq!((request.operation, request.dry_run), (Operation::Update, true));
@@ -286,9 +330,24 @@ mod tests {
         assert_eq!((request.object, request.old_object), (Some(json!({"spec": 1})), Some(json!({"spec": 0}))));
     }
 
+    #[test]
+    fn an_object_that_nobody_wants_is_skipped() {
+        let wants: Wants = |kind| kind.kind == "MeshTimeout";
+        let request = |first: &str, second: &str| {
+            let fields = format!(r#""uid":"u",{first},{second}"#);
+            format!(r#"{{"apiVersion":"{API_VERSION}","kind":"{KIND}","request":{{{fields}}}}}"#)
+        };
+        let (pod, policy, object) =
+            (r#""kind":{"kind":"Pod"}"#, r#""kind":{"kind":"MeshTimeout"}"#, r#""object":{"x":1}"#);
+        let read = |body: String| read::<IgnoredAny>(body.as_bytes(), wants).unwrap().object;
+        assert_eq!(read(request(pod, object)), None);
+        assert_eq!(read(request(policy, object)), Some(json!({"x": 1})));
+        assert_eq!(read(request(object, policy)), Some(json!({"x": 1})));
+    }
+
     #[track_caller]
     fn check(body: &str, uid: Option<&str>, reason: &str) {
-        let (found, why) = match read::<IgnoredAny>(body.as_bytes()).expect_err("unreadable") {
+        let (found, why) = match read::<IgnoredAny>(body.as_bytes(), |_| true).expect_err("unreadable") {
             Unreadable::Review { uid, reason } => (Some(uid), reason),
             Unreadable::Body { reason } => (None, reason),
         };
@@ -298,8 +357,8 @@ mod tests {
 
     #[test]
     fn keeps_the_uid_of_what_it_cannot_read() {
-        check("", None, "EOF");
-        check("{", None, "EOF");
+        check("", None, "ends too early");
+        check("{", None, "ends too early");
         check("7", None, "cannot be read");
         check("{}", None, "must be admission.k8s.io/v1 AdmissionReview");
         check(r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#, None, "no request");

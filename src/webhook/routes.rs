@@ -7,7 +7,7 @@ use tracing::field::Empty;
 use tracing::{debug, info, info_span};
 
 use super::review::{self, Light, Operation, Status, Unreadable, Verdict};
-use super::validate::validate;
+use super::validate::{is_judged, validate};
 
 /// The paths that API servers may call: `/validate` judges policies.
 pub const PATHS: &[&str] = &["/validate"];
@@ -76,7 +76,7 @@ fn admit(body: &[u8]) -> Answer {
     let span =
         info_span!("admit", uid = Empty, kind = Empty, ns = Empty, name = Empty, operation = Empty, allowed = Empty);
     let _entered = span.enter();
-    let request: Light<'_> = match review::read(body) {
+    let request: Light<'_> = match review::read(body, is_judged) {
         Ok(request) => request,
         Err(problem) => return unreadable(problem),
     };

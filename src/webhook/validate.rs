@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-use super::review::{Cause, Details, Operation, Request, Status, Verdict};
+use super::review::{Cause, Details, GroupVersionKind, Operation, Request, Status, Verdict};
 use crate::compile::{self, Findings};
 use crate::core::problem::{Problem, Reason};
 
@@ -12,6 +12,12 @@ const WARNING_CHARS: usize = 256;
 const WARNINGS_CHARS: usize = 4096;
 /// More causes than anybody reads; the rest is counted.
 const MOST_CAUSES: usize = 100;
+
+/// Whether [`validate`] has anything to say about a kind. A request without one is judged by what its object says of
+/// itself.
+pub(super) fn is_judged(kind: &GroupVersionKind<'_>) -> bool {
+    kind.kind.is_empty() || compile::serves(&kind.group, &kind.kind)
+}
 
 /// The verdict on one request.
 pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
@@ -24,6 +30,9 @@ pub fn validate(request: &Request<'_, IgnoredAny>) -> Verdict {
         }
     }
     if !request.sub_resource.is_empty() {
+        return Verdict::allow();
+    }
+    if !is_judged(&request.kind) {
         return Verdict::allow();
     }
     let Some(object) = &request.object else {

@@ -14,7 +14,7 @@ use writ::core::generate::{Applicability, Evaluation, Facts, Rule, Trigger, eval
 use writ::core::matching::KindIndex;
 use writ::core::yaml;
 
-use crate::Report;
+use crate::{Report, on_core};
 
 const TYPICAL: &str = "
 apiVersion: kyverno.io/v1
@@ -72,13 +72,6 @@ fn namespace(index: usize) -> Value {
 
 fn facts() -> Facts {
     Facts::new(jiff::Timestamp::UNIX_EPOCH, 1)
-}
-
-/// The time that this thread has spent on a core so far.
-fn on_core() -> anyhow::Result<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    let nanoseconds = text.split_whitespace().next().context("an empty schedstat")?.parse()?;
-    Ok(Duration::from_nanos(nanoseconds))
 }
 
 /// The mean of many evaluations, the request document included.

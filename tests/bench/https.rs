@@ -13,6 +13,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::Report;
+use crate::reviews::{pod, policy, review};
 use client::{Load, Protocol, Sample};
 use process::{Server, TestFiles};
 
@@ -103,109 +104,4 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-/// The review that an API server sends for the creation of an object.
-fn review(object: Value) -> Vec<u8> {
-    let kind = object["kind"].clone();
-    let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |it| it.0);
-    let review = json!({
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-            "kind": {"group": group, "version": "v1", "kind": kind},
-            "resource": {"group": group, "version": "v1", "resource": "things"},
-            "requestKind": {"group": group, "version": "v1", "kind": kind},
-            "name": object["metadata"]["name"], "namespace": "team-a", "operation": "CREATE", "dryRun": false,
-            "userInfo": {
-                "username": "system:serviceaccount:kube-system:replicaset-controller",
-                "groups": ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"],
-            },
-            "object": object, "oldObject": null, "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
-        },
-    });
-    review.to_string().into_bytes()
-}
-
-fn pod() -> Value {
-    let container = |index: usize| {
-        json!({
-            "name": format!("container-{index}"), "image": "registry.example/team-a/service:1.2.3",
-            "env": [
-                {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
-                {"name": "LOG_LEVEL", "value": "info"}, {"name": "REGION", "value": "eu-central-1"},
-            ],
-            "ports": [{"containerPort": 8080 + index, "name": "http", "protocol": "TCP"}],
-            "resources": {"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "50m", "memory": "64Mi"}},
-            "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http"}, "periodSeconds": 10},
-            "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
-            "volumeMounts": [{"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": "token"}],
-        })
-    };
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "service-7d9f8b6c5-x2x7k", "namespace": "team-a",
-            "labels": {"app.kubernetes.io/name": "service", "app.kubernetes.io/part-of": "shop", "pod-template-hash": "7d9f8b6c5"},
-            "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
-        },
-        "spec": {
-            "containers": (0..6).map(container).collect::<Vec<_>>(),
-            "serviceAccountName": "service", "terminationGracePeriodSeconds": 30,
-            "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
-        },
-    })
-}
-
-/// What an API server sends for `kubectl apply` of a template: the content, the copy of it that kubectl keeps in an
-/// annotation, and the fields that the API server manages.
-fn policy() -> Value {
-    let content = json!({
-        "selectors": [{"match": {"kuma.io/service": "backend", "version": "v2"}}],
-        "conf": {
-            "imports": ["default-proxy"],
-            "modifications": [
-                {"cluster": {
-                    "operation": "patch", "match": {"origin": "outbound"},
-                    "value": {"connectTimeout": "3s", "circuitBreakers": {"thresholds": [{"maxConnections": 1024}]}},
-                }},
-                {"httpFilter": {
-                    "operation": "addBefore",
-                    "match": {"name": "envoy.filters.http.router", "listenerName": "inbound:127.0.0.1:8080"},
-                    "value": {"name": "envoy.filters.http.cors", "typedConfig": {
-                        "@type": "type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors"}},
-                }},
-                {"networkFilter": {"operation": "remove", "match": {"name": "envoy.filters.network.rbac"}}},
-            ],
-        },
-    });
-    let mut applied = json!({
-        "apiVersion": "kuma.io/v1alpha1", "kind": "ProxyTemplate", "mesh": "default",
-        "metadata": {"name": "backend-tuning", "annotations": {"team": "payments"}, "labels": {"app.kubernetes.io/part-of": "shop"}},
-        "spec": content,
-    });
-    let copy = applied.to_string() + "\n";
-    let fields = json!({
-        "f:mesh": {},
-        "f:metadata": {
-            "f:annotations": {".": {}, "f:kubectl.kubernetes.io/last-applied-configuration": {}, "f:team": {}},
-            "f:labels": {".": {}, "f:app.kubernetes.io/part-of": {}},
-        },
-        "f:spec": {".": {}, "f:conf": {}, "f:selectors": {}},
-    });
-    let metadata = &mut applied["metadata"];
-    metadata["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = Value::from(copy);
-    metadata["uid"] = json!("8f3c5c0e-6f2e-4c55-9f0e-5b1f1d0f7a11");
-    metadata["resourceVersion"] = json!("184467");
-    metadata["generation"] = json!(7);
-    metadata["creationTimestamp"] = json!("2026-11-16T11:00:00Z");
-    metadata["managedFields"] = ["kubectl-client-side-apply", "kubectl-edit"]
-        .map(|manager| {
-            json!({"manager": manager, "operation": "Update", "apiVersion": "kuma.io/v1alpha1",
-                   "time": "2026-11-16T11:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields})
-        })
-        .into_iter()
-        .collect();
-    applied
 }

@@ -3,13 +3,17 @@
 //! `cargo bench` runs all of them but `cluster`, which takes minutes and a control plane; `cargo bench -- https` runs one;
 //! `--json` prints data instead of tables; `--quick` takes fewer and shorter rounds.
 
+mod admission;
 mod cluster;
 mod expr;
 mod generate;
 mod https;
+mod reviews;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::Context;
 use serde_json::{Map, Value};
 
 #[global_allocator]
@@ -25,8 +29,13 @@ pub(crate) struct Report {
 
 type Bench = fn(quick: bool) -> anyhow::Result<Report>;
 
-const BENCHES: &[(&str, Bench)] =
-    &[("expr", expr::run), ("generate", generate::run), ("https", https::run), (CLUSTER, cluster::run)];
+const BENCHES: &[(&str, Bench)] = &[
+    ("expr", expr::run),
+    ("generate", generate::run),
+    ("admission", admission::run),
+    ("https", https::run),
+    (CLUSTER, cluster::run),
+];
 /// Runs only if it is asked for.
 const CLUSTER: &str = "cluster";
 
@@ -58,6 +67,13 @@ fn main() -> anyhow::Result<ExitCode> {
         print(&format!("missed: {target}"));
     }
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The time that this thread has spent on a core so far.
+pub(crate) fn on_core() -> anyhow::Result<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = text.split_whitespace().next().context("an empty schedstat")?.parse()?;
+    Ok(Duration::from_nanos(nanoseconds))
 }
 
 #[expect(clippy::print_stdout, reason = "a program of its own: stdout is its result")]
