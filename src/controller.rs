@@ -106,7 +106,7 @@ impl Controller {
             settings: Arc::new(ArcSwap::from_pointee(defaults)),
             chores: sender,
             namespace: options.namespace.clone(),
-            salt: RandomState::new().build_hasher().finish(),
+            salt: format!("{:016x}", RandomState::new().build_hasher().finish()),
             brake: Brake::new(options.delete_brake, 60),
         };
         let (cluster_wide, first) = watch::channel(false);

@@ -140,7 +140,7 @@ struct GenerateArgs {
     /// The name of this replica.
     #[arg(long, env = "HOSTNAME", default_value = "writ")]
     identity: String,
-    /// The ConfigMap in which to remember how far rules have come.
+    /// The ConfigMap in which to remember how far rules have come; a Secret of that name has what random() starts from.
     #[arg(long, env = "WRIT_PROGRESS", default_value = "writ-progress")]
     progress: String,
     /// The ConfigMap with resourceFilters, excludeGroups, generateSuccessEvents and so on.

@@ -1,5 +1,8 @@
-//! What must be remembered across restarts: how far each rule has come. One small ConfigMap, written by the holder of the lease.
+//! What must be remembered across restarts: how far each rule has come, in one small ConfigMap that the holder of the lease
+//! writes, and what `random()` starts from, in a Secret of the same name that is written once.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::kinds::ApiKind;
@@ -7,20 +10,42 @@ use super::{Api, ClusterError};
 use crate::core::generate::progress::Progress;
 
 const KEY: &str = "progress";
+const SALT: &str = "salt";
 
-/// The ConfigMap.
+/// The ConfigMap and the Secret.
 #[derive(Clone)]
 pub struct Memory {
     api: Api,
     kind: ApiKind,
+    secret: ApiKind,
     namespace: String,
     name: String,
 }
 
 impl Memory {
     pub fn new(api: Api, namespace: String, name: String) -> Self {
-        let kind = ApiKind::builtin("v1", "ConfigMap");
-        Self { api, kind, namespace, name }
+        let [kind, secret] = ["ConfigMap", "Secret"].map(|kind| ApiKind::builtin("v1", kind));
+        Self { api, kind, secret, namespace, name }
+    }
+
+    /// What `random()` starts from in this cluster: what is stored, or else `proposal`, which is stored then. Nobody without
+    /// the right to read Secrets can guess what rules make of it.
+    pub async fn salt(&self, proposal: &str) -> Result<String, ClusterError> {
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "stringData": {SALT: proposal},
+        });
+        let stored = match self.api.create(&self.secret, Some(&self.namespace), &body).await {
+            Err(ClusterError::Exists { .. }) => {
+                self.api.find(&self.secret, Some(&self.namespace), &self.name).await?.unwrap_or_default()
+            }
+            other => other?,
+        };
+        let salt = stored.pointer(&format!("/data/{SALT}")).and_then(Value::as_str).unwrap_or_default();
+        let salt = STANDARD.decode(salt).ok().and_then(|salt| String::from_utf8(salt).ok());
+        Ok(salt.filter(|salt| !salt.is_empty()).unwrap_or_else(|| proposal.to_owned()))
     }
 
     /// What was remembered; nothing if there never was anything.

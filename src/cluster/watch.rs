@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::TryStreamExt;
+use futures::{TryStream, TryStreamExt};
 use kube::core::WatchEvent;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::api::{Api, Selection};
@@ -38,6 +38,10 @@ pub enum Event {
 const PAGE: u32 = 100;
 /// How long one watch request lasts; then it goes on where it was.
 const WATCH_SECONDS: u64 = 290;
+/// The API server says something every minute, and be it a bookmark. After so long a silence nobody is there: a connection
+/// can die without anyone being told.
+const SILENCE: Duration = Duration::from_secs(100);
+const LONGEST_OPENING: Duration = Duration::from_secs(30);
 /// How often to list where watching is not allowed.
 const POLL: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -156,9 +160,10 @@ async fn watch(
     let what = kind.plural_name();
     let failed = |error: kube::Error| ClusterError::of("watch", &what, &error);
     let request = api.watch_request(kind, selection, version, WATCH_SECONDS)?;
-    let stream = api.client().request_events::<Lean>(request).await.map_err(failed)?;
+    let opening = timeout(LONGEST_OPENING, api.client().request_events::<Lean>(request)).await;
+    let stream = opening.map_err(|_| ClusterError::too_slow("watch", &what))?.map_err(failed)?;
     futures::pin_mut!(stream);
-    while let Some(event) = stream.try_next().await.map_err(failed)? {
+    while let Some(event) = next(&mut stream).await.map_err(failed)? {
         let (Lean(object), event): (Lean, fn(Value) -> Event) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, Event::Changed),
             WatchEvent::Deleted(object) => (object, Event::Deleted),
@@ -176,4 +181,26 @@ async fn watch(
         }
     }
     Ok(Ok(()))
+}
+
+/// What comes next; nothing if that was all, or if nobody is there any more.
+async fn next<S: TryStream + Unpin>(stream: &mut S) -> Result<Option<S::Ok>, S::Error> {
+    timeout(SILENCE, stream.try_next()).await.unwrap_or(Ok(None))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream::{StreamExt, iter, pending};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_watch_has_ended() {
+        let mut stream = iter([Ok::<u8, ()>(1)]).chain(pending());
+        let start = Instant::now();
+        assert_eq!(next(&mut stream).await, Ok(Some(1)));
+        assert_eq!(next(&mut stream).await, Ok(None));
+        assert!(start.elapsed() >= SILENCE);
+    }
 }

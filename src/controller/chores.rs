@@ -103,7 +103,8 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
         return Ok(());
     };
     let state = snapshot.policy(policy).map(|indexed| content_hash(indexed)).unwrap_or_default();
-    let existing = entry.rule.generate_existing && progress.existing != state;
+    // What a one-shot rule has been through is past, even if the user has deleted what it made.
+    let existing = entry.rule.generate_existing && (entry.rule.synchronize || progress.existing != state);
     let kind = shared.discovery.find(gvk).await?;
     let selection =
         Selection { namespace: policy.namespace.clone().filter(|_| kind.is_namespaced()), ..Selection::default() };
@@ -130,7 +131,7 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
         from = page.next;
     }
     shared.metrics.compared(Timestamp::now().as_second());
-    if existing {
+    if existing && progress.existing != state {
         finish_existing(shared, &entry, state);
     }
     Ok(())

@@ -98,6 +98,13 @@ impl Downstream {
         }
     }
 
+    /// Notes an object again that was forgotten too early, unless more is known of it by now.
+    pub(super) fn put_back(&mut self, key: ObjectKey, record: Record) {
+        if !self.records.contains_key(&key) {
+            self.put(key, record);
+        }
+    }
+
     fn put(&mut self, key: ObjectKey, record: Record) {
         self.remove(&key);
         let work = WorkKey::new(&record.marks.policy, &record.marks.rule, &record.marks.trigger);
@@ -254,5 +261,19 @@ mod tests {
         let gone = downstream.settle(&Gvk::new("v1", "ConfigMap"), Some("a"), &HashSet::new(), 1);
         assert_eq!(gone.len(), 1, "the other one is newer than the list");
         assert_eq!(downstream.copies_of("s").len(), 1);
+    }
+
+    #[test]
+    fn what_could_not_be_deleted_is_found_again() {
+        let mut downstream = Downstream::default();
+        let key = ObjectKey::of(&object("c", 1, "r", 1));
+        downstream.see(&object("c", 1, "r", 1));
+        let record = downstream.remove(&key).expect("known");
+        downstream.put_back(key.clone(), record.clone());
+        assert_eq!(downstream.of(&policy(), "r", &trigger()).len(), 1);
+        // What the watch has brought meanwhile is newer.
+        downstream.see(&object("c", 2, "other", 1));
+        downstream.put_back(key.clone(), record);
+        assert_eq!(downstream.get(&key).expect("known").marks.rule, "other");
     }
 }

@@ -1,11 +1,11 @@
 //! Evaluation with a cluster at hand: what a rule has to know is fetched, and the rule asked again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hasher};
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::shared::Shared;
 use crate::cluster::ClusterError;
@@ -36,7 +36,7 @@ pub(super) enum DriveError {
 }
 
 pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Result<Driven, DriveError> {
-    let mut facts = Facts::new(Timestamp::now(), seed(shared.salt, rule, trigger));
+    let mut facts = Facts::new(Timestamp::now(), seed(&shared.salt.load(), rule, trigger));
     let mut sources = Sources::default();
     for _ in 0..facts.limits.rounds {
         match evaluate(rule, trigger, &facts)? {
@@ -62,16 +62,16 @@ async fn fetch_all(shared: &Shared, needs: BTreeSet<Fetch>) -> Result<Vec<(Fetch
 }
 
 /// One trigger gets the same `random()` texts from one rule again and again, or a rule that synchronizes would never rest.
-fn seed(salt: u64, rule: &Rule, trigger: &Trigger) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write_u64(salt);
+fn seed(salt: &str, rule: &Rule, trigger: &Trigger) -> u64 {
+    let mut digest = Sha256::new();
     let object = trigger.object().or_else(|| trigger.old_object());
     let uid = object.map(|object| text_at(object, &["metadata", "uid"])).unwrap_or_default();
-    for text in [rule.policy.to_string().as_str(), &rule.name, uid] {
-        hasher.write(text.as_bytes());
-        hasher.write_u8(0);
+    for text in [salt, &rule.policy.to_string(), &rule.name, uid] {
+        digest.update(text.as_bytes());
+        digest.update([0]);
     }
-    hasher.finish()
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest.finalize());
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 impl Sources {

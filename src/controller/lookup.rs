@@ -22,10 +22,12 @@ pub(super) enum Found {
     NotYet,
 }
 
-/// The trigger of a piece of work as it is stored now. What the watch has just brought is as good as that.
+/// The trigger of a piece of work as it is stored now. What came with the work is as good as that, if nothing newer is known.
 pub(super) async fn find(shared: &Shared, work: &Work, retry: bool) -> Result<Found, ClusterError> {
     let found = match &work.object {
-        Some(object) if !retry => Found::Object(object.clone()),
+        Some(object) if !retry && shared.triggers().is_current(&Gvk::of(object), object) => {
+            Found::Object(object.clone())
+        }
         _ => look_up(shared, &work.trigger).await?,
     };
     Ok(match found {

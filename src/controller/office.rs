@@ -31,6 +31,8 @@ const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
 const ATTEMPTS: u32 = 8;
+/// An API server that has just started may refuse what it will grant.
+const SALT_ATTEMPTS: usize = 20;
 /// Clocks of API servers may differ by so many seconds.
 const CLOCK_SKEW: i64 = 10;
 
@@ -55,6 +57,7 @@ pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [wa
                 }
             }
         };
+        agree_on_chance(&shared, &memory).await;
         info!(fresh = recalled.is_none(), "Working");
         let mut stored = recalled.clone().unwrap_or_default();
         resume(&shared, recalled);
@@ -85,6 +88,19 @@ pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [wa
     }
 }
 
+/// Has `random()` go on as it did for the last holder of the lease, or restarts would change what has been made with it.
+async fn agree_on_chance(shared: &Shared, memory: &Memory) {
+    let proposal = shared.salt.load_full();
+    for _ in 0..SALT_ATTEMPTS {
+        match memory.salt(&proposal).await {
+            Ok(salt) => return shared.salt.store(Arc::new(salt)),
+            Err(error) => warn!(%error, "Cannot recall what random() starts from"),
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+    warn!("What was made with random() will change");
+}
+
 /// Takes work from the queue until told to finish.
 pub(super) async fn work(shared: Arc<Shared>, mut finishing: watch::Receiver<bool>) {
     loop {
@@ -107,15 +123,23 @@ pub(super) async fn work(shared: Arc<Shared>, mut finishing: watch::Receiver<boo
                 debug!(policy = %key.policy, rule = key.rule, error = %trouble, failures, "Not done");
                 // An object that was fresh then may not be so any more.
                 work.object = None;
-                match trouble {
-                    Trouble::Outage(_) => shared.queue.failed(&key, work, OUTAGE_PAUSE),
-                    Trouble::Refused(_) => shared.queue.failed(&key, work, REFUSAL_PAUSE),
-                    Trouble::Broken(_) if failures + 1 < ATTEMPTS => shared.queue.failed(&key, work, REFUSAL_PAUSE),
-                    // Whoever works now finds out for themselves.
-                    Trouble::Broken(_) | Trouble::NotOurTurn => shared.queue.done(&key),
+                match longest_pause(&trouble, failures, shared.is_working()) {
+                    Some(longest) => shared.queue.failed(&key, work, longest),
+                    None => shared.queue.done(&key),
                 }
             }
         }
+    }
+}
+
+/// How long the pause before the next attempt may become; nothing if there is none.
+fn longest_pause(trouble: &Trouble, failures: u32, working: bool) -> Option<Duration> {
+    match trouble {
+        Trouble::Outage(_) => Some(OUTAGE_PAUSE),
+        Trouble::Refused(_) => Some(REFUSAL_PAUSE),
+        Trouble::Broken(_) => (failures + 1 < ATTEMPTS).then_some(REFUSAL_PAUSE),
+        // The lease ran out and may yet be renewed. If it is not, whoever works then finds out for themselves.
+        Trouble::NotOurTurn => working.then_some(OUTAGE_PAUSE),
     }
 }
 
@@ -225,5 +249,21 @@ pub(super) async fn report(shared: Arc<Shared>) {
         shared.metrics.events_dropped(shared.herald.dropped());
         shared.metrics.leading(shared.is_working());
         sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_again() {
+        let text = String::new;
+        assert_eq!(longest_pause(&Trouble::Outage(text()), 1000, true), Some(OUTAGE_PAUSE));
+        assert_eq!(longest_pause(&Trouble::Refused(text()), 1000, true), Some(REFUSAL_PAUSE));
+        assert_eq!(longest_pause(&Trouble::Broken(text()), ATTEMPTS - 2, true), Some(REFUSAL_PAUSE));
+        assert_eq!(longest_pause(&Trouble::Broken(text()), ATTEMPTS - 1, true), None);
+        assert_eq!(longest_pause(&Trouble::NotOurTurn, 0, true), Some(OUTAGE_PAUSE), "the term has not ended");
+        assert_eq!(longest_pause(&Trouble::NotOurTurn, 0, false), None);
     }
 }

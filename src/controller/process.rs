@@ -288,7 +288,11 @@ async fn delete(
                 shared.metrics.written("deleted");
                 deleted += 1;
             }
-            Err(error) => return Err(Trouble::of_write(error)),
+            Err(error) => {
+                // It may well be there still: the next attempt must find it.
+                shared.downstream().put_back(key, record);
+                return Err(Trouble::of_write(error));
+            }
         }
     }
     if deleted > 0 {
@@ -298,7 +302,7 @@ async fn delete(
 }
 
 /// Makes an event of an error that is worth one.
-fn tell(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, trouble: Trouble) -> Trouble {
+pub(super) fn tell(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, trouble: Trouble) -> Trouble {
     if let Trouble::Refused(error) | Trouble::Broken(error) = &trouble {
         let TriggerRef { gvk, namespace, name, .. } = trigger.clone();
         warn!(policy = %entry.policy.key, rule = %entry.rule.name, error, "The rule failed");

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 
 use super::drive::{Driven, drive};
 use super::lookup::live;
-use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded};
+use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded, tell};
 use super::queue::{Lane, Merge, Queue, Task};
 use super::shared::Shared;
 use crate::cluster::kinds::ApiKind;
@@ -44,6 +44,16 @@ enum Undone {
     /// What the request was about is not stored yet.
     NotYet(String),
     Trouble(Trouble),
+}
+
+/// What is to become of what the rule has made for a trigger.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    Make,
+    /// The trigger was said to be lost. If the rule still applies, the change was refused after all, or undone: nothing is
+    /// taken away.
+    MakeOrRemove,
+    Remove,
 }
 
 type Requests = Queue<String, Stored>;
@@ -120,7 +130,7 @@ async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, wai
     let mut wait = false;
     for entry in &request.entries {
         match perform(shared, &request, entry, waited).await {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(Undone::Trouble(trouble @ (Trouble::Outage(_) | Trouble::NotOurTurn))) => return Err(trouble),
             Err(Undone::Trouble(trouble)) => errors.push(trouble.to_string()),
             Err(Undone::NotYet(reason)) => {
@@ -155,37 +165,44 @@ async fn remove(shared: &Shared, kind: &ApiKind, name: &str, uid: &str) -> Resul
 }
 
 /// Does one entry: one rule for one trigger.
-async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited: Duration) -> Result<Report, Undone> {
+async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited: Duration) -> Result<(), Undone> {
     let Some(found) = shared.snapshot.load().rule(&request.policy, &entry.rule) else {
         // A policy or rule that is gone has been cleaned up after already.
-        return Ok(Report::default());
+        return Ok(());
     };
     let trigger = match &request.admission {
         None => background(shared, entry).await?,
         Some(admission) => of_admission(shared, admission, entry, waited).await?,
     };
-    let mut report = Report::default();
     let reference = match (trigger.object().or_else(|| trigger.old_object()), entry.trigger.is_findable()) {
         (_, true) => entry.trigger.clone(),
         (Some(object), false) => TriggerRef::of(object),
         (None, false) => TriggerRef::default(),
     };
-    let evaluation = evaluate(shared, &found, &trigger).await?;
-    let deletes = entry.delete && found.rule.synchronize;
-    match evaluation {
-        // A change that was refused after all, or undone: the rule still applies, so nothing is taken away.
-        Some(Driven { evaluation: Evaluation::Done(plan), sources }) if !deletes || is_alive(&trigger, request) => {
+    let aim = match entry.delete && found.rule.synchronize {
+        false => Aim::Make,
+        true if is_alive(&trigger, request) => Aim::MakeOrRemove,
+        true => Aim::Remove,
+    };
+    let applied = apply(shared, &found, &trigger, &reference, aim).await;
+    applied.map_err(|trouble| Undone::Trouble(tell(shared, &found, &reference, trouble)))
+}
+
+async fn apply(
+    shared: &Shared,
+    found: &RuleEntry,
+    trigger: &Trigger,
+    reference: &TriggerRef,
+    aim: Aim,
+) -> Result<(), Trouble> {
+    match evaluate(shared, found, trigger).await? {
+        Some(Driven { evaluation: Evaluation::Done(plan), sources }) if aim != Aim::Remove => {
             let look_first = trigger.operation() != Some(Operation::Create);
-            fulfil(shared, &found, &reference, &plan, &sources, look_first, &mut report)
-                .await
-                .map_err(Undone::Trouble)?;
+            fulfil(shared, found, reference, &plan, &sources, look_first, &mut Report::default()).await
         }
-        _ if deletes => {
-            report.deleted += clean_up(shared, &found, &reference, Grounds::Asked).await.map_err(Undone::Trouble)?;
-        }
-        _ => {}
+        _ if aim != Aim::Make => clean_up(shared, found, reference, Grounds::Asked).await.map(drop),
+        _ => Ok(()),
     }
-    Ok(report)
 }
 
 fn is_alive(trigger: &Trigger, request: &UpdateRequest) -> bool {
@@ -194,11 +211,11 @@ fn is_alive(trigger: &Trigger, request: &UpdateRequest) -> bool {
 }
 
 /// The result of the rule; nothing if an earlier rule of the policy takes the trigger.
-async fn evaluate(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Result<Option<Driven>, Undone> {
-    if entry.policy.apply == Apply::One && is_preceded(shared, entry, trigger).await.map_err(Undone::Trouble)? {
+async fn evaluate(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Result<Option<Driven>, Trouble> {
+    if entry.policy.apply == Apply::One && is_preceded(shared, entry, trigger).await? {
         return Ok(None);
     }
-    drive(shared, &entry.rule, trigger).await.map(Some).map_err(|error| Undone::Trouble(error.into()))
+    Ok(Some(drive(shared, &entry.rule, trigger).await?))
 }
 
 /// The trigger of a request that no admission request caused.

@@ -47,8 +47,8 @@ pub(super) struct Shared {
     pub(super) rewatch: Notify,
     /// The namespace of the install.
     pub(super) namespace: String,
-    /// Makes `random()` the same for one trigger as long as this process lives, and different for everybody else.
-    pub(super) salt: u64,
+    /// Makes `random()` the same for one trigger again and again, and different for everybody else.
+    pub(super) salt: ArcSwap<String>,
     /// The resource version at which the policies were first listed.
     pub(super) listed_at: AtomicU64,
     /// This replica does the work: it holds the lease and knows how far the rules have come.
@@ -99,7 +99,7 @@ pub(super) struct Parts {
     pub(super) settings: Arc<ArcSwap<Settings>>,
     pub(super) chores: mpsc::UnboundedSender<Chore>,
     pub(super) namespace: String,
-    pub(super) salt: u64,
+    pub(super) salt: String,
     pub(super) brake: Brake,
 }
 
@@ -133,7 +133,7 @@ impl Shared {
             chores,
             rewatch: Notify::new(),
             namespace,
-            salt,
+            salt: ArcSwap::from_pointee(salt),
             listed_at: AtomicU64::new(0),
             working: AtomicBool::new(false),
             index: Mutex::default(),
@@ -311,7 +311,9 @@ impl Shared {
         let Some(entry) = snapshot.rule(&marks.policy, &marks.rule) else {
             return;
         };
-        if !self.is_working() || !entry.rule.synchronize || !marks.trigger.is_findable() && lost_source.is_none() {
+        // What was made for a request cannot be made again without it; only the end of a source is plain enough.
+        let can_tell = marks.trigger.is_findable() && !entry.rule.needs_request || lost_source.is_some();
+        if !self.is_working() || !entry.rule.synchronize || !can_tell {
             return;
         }
         let mut work = Work::new(causes, marks.trigger.clone());

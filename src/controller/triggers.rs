@@ -108,6 +108,13 @@ impl Triggers {
         self.kinds.get(gvk)?.get(uid).map(|spot| reference(gvk, uid, spot))
     }
 
+    /// Whether nothing newer is known than this state of a trigger. What a pass has listed may have waited for its turn
+    /// while the watch brought changes, or the end, of the object.
+    pub(super) fn is_current(&self, gvk: &Gvk, object: &Value) -> bool {
+        let spot = self.kinds.get(gvk).and_then(|spots| spots.get(text_at(object, &["metadata", "uid"])));
+        spot.is_some_and(|spot| spot.version <= version_of(object))
+    }
+
     /// A kind whose version in a label is not the one that is watched is found by group and name.
     pub(super) fn watched_as(&self, gvk: &Gvk) -> Option<Gvk> {
         if self.kinds.contains_key(gvk) {
@@ -159,5 +166,18 @@ mod tests {
         assert_eq!(gone.iter().map(|gone| gone.uid.as_str()).collect::<Vec<_>>(), ["old"]);
         assert!(triggers.is_synced(&gvk, Some("a")));
         assert_eq!(triggers.find(&gvk, "young").expect("there").name, "young");
+    }
+
+    #[test]
+    fn what_waited_too_long_is_not_current() {
+        let (gvk, mut triggers) = (Gvk::new("v1", "Namespace"), Triggers::default());
+        let (old, new) = (object("u", 1, 1, 1), object("u", 2, 2, 1));
+        assert!(!triggers.is_current(&gvk, &old), "nobody has seen it yet");
+        triggers.see(&gvk, &old, true);
+        assert!(triggers.is_current(&gvk, &old) && triggers.is_current(&gvk, &new));
+        triggers.see(&gvk, &new, true);
+        assert!(!triggers.is_current(&gvk, &old) && triggers.is_current(&gvk, &new));
+        triggers.forget(&gvk, "u");
+        assert!(!triggers.is_current(&gvk, &new), "it is gone");
     }
 }

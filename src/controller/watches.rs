@@ -133,13 +133,19 @@ async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut ev
                 see_trigger(&shared, &kind, object, synced);
             }
             Event::Synced { version } => {
+                let first = !std::mem::replace(&mut synced, true);
                 // Asked for before the kind counts as known: at no moment does a rule seem to be through with it.
-                if !std::mem::replace(&mut synced, true) && shared.is_working() {
+                let asked = first && shared.is_working();
+                if asked {
                     shared.pass_over(&gvk);
                 }
                 let gone = shared.triggers().settle(&gvk, namespace.as_deref(), &listed, version);
                 listed = HashSet::new();
                 gone.into_iter().for_each(|trigger| lose_trigger(&shared, trigger));
+                // Whoever began to work just then did not know the kind yet.
+                if first && !asked && shared.is_working() {
+                    shared.pass_over(&gvk);
+                }
             }
             Event::Changed(object) => see_trigger(&shared, &kind, object, true),
             Event::Deleted(object) => {

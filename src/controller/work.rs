@@ -22,7 +22,7 @@ pub(super) struct WorkKey {
 pub(super) struct Work {
     pub(super) causes: Causes,
     pub(super) trigger: TriggerRef,
-    /// The trigger as the watch has brought it.
+    /// The trigger as a watch or a list has brought it.
     pub(super) object: Option<Arc<Value>>,
     /// Sources that have been deleted, by UID.
     pub(super) lost_sources: BTreeSet<String>,

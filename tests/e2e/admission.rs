@@ -128,6 +128,18 @@ fn authors_need_the_rights_that_their_policies_use() {
     // Somebody who changes nothing is asked nothing.
     let labelled = author.kubectl(["label", "clusterpolicy", &name, "team=x"]).run();
     assert!(labelled.success, "{}", labelled.stderr);
+    cluster.kubectl(["delete", "clusterpolicy", &name]).ok();
+
+    let rights = format!("{role}-secrets");
+    for kind in ["clusterrole", "clusterrolebinding"] {
+        ns.owns(kind, &rights);
+    }
+    cluster.kubectl(["create", "clusterrole", &rights, "--verb=*", "--resource=secrets"]).ok();
+    cluster.kubectl(["create", "clusterrolebinding", &rights, &format!("--clusterrole={rights}"), &account]).ok();
+    eventually(SOON, "the author's rights to count", || {
+        let answer = author.kubectl(["apply", "-f", "-"]).stdin(&yaml).run();
+        if answer.success { Ok(()) } else { Err(answer.stderr) }
+    });
 }
 
 #[test]

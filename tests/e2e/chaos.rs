@@ -1,5 +1,5 @@
-//! Everything at once: triggers come, change and go while Writ is killed, the API server is restarted and the webhook
-//! cannot be reached. In the end the cluster must be what the rules want.
+//! Everything at once: triggers come, change and go while Writ is killed, the API server is restarted, watches are cut and
+//! the webhook cannot be reached. In the end the cluster must be what the rules want.
 //!
 //! The rules are simple enough for [`model`] to know what they want by itself. The user's hand is [`user`]; what goes wrong
 //! and when is [`script`], drawn from a seed. The short form runs with all tests; `make chaos` is the long one.
@@ -9,6 +9,7 @@
 //! | `WRIT_CHAOS=long` | 300 triggers and 24 kills instead of 40 and 4 |
 //! | `WRIT_CHAOS_SEED=NUMBER` | another script than the usual one; the test prints its seed |
 
+mod line;
 mod model;
 mod outages;
 mod script;
@@ -17,6 +18,7 @@ mod user;
 use std::time::Duration;
 
 use crate::support::{ControlPlane, Writ, eventually};
+use line::Line;
 use model::Model;
 use outages::Outages;
 use script::{Script, Size, Step};
@@ -35,7 +37,8 @@ fn the_cluster_ends_up_as_wanted_whatever_happens() {
     let size = Size::from_environment();
     let script = Script::draw(&size);
     let user = User::new(&cluster);
-    let writ = Writ::start(&cluster, &[]);
+    let line = Line::lay(&cluster);
+    let writ = Writ::start_through(&cluster, line.address());
     model::prepare(&cluster);
     let (outages, fate) = Outages::new();
     let mut model = Model::default();
@@ -53,8 +56,8 @@ fn the_cluster_ends_up_as_wanted_whatever_happens() {
     let writ = std::thread::scope(|threads| {
         // Here, so that the thread that strikes learns of the end even if a step fails.
         let mut outages = outages;
-        let cluster = &cluster;
-        let striking = threads.spawn(move || fate.strike_all(cluster, writ));
+        let (cluster, line) = (&cluster, &line);
+        let striking = threads.spawn(move || fate.strike_all(cluster, line, writ));
         for step in script.steps() {
             match step {
                 Step::Strike(blow) => outages.strike(*blow),

@@ -6,15 +6,21 @@
 mod clones;
 mod data;
 mod lists;
+mod matrix;
 mod outages;
 mod policies;
+mod quirks;
 mod replicas;
 mod requests;
+mod rules;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::support::{self, Cluster, Namespace, eventually};
+use rules::{Policy, Rule};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -64,35 +70,44 @@ impl<'c> Stage<'c> {
         Self { cluster, ns: cluster.namespace(prefix), fences: std::cell::Cell::new(0) }
     }
 
-    /// Applies a ClusterPolicy named after the namespace, with `RULES` below `spec.rules`. `NS` in the text is the namespace.
-    fn policy(&self, rules: &str) -> String {
-        let name = self.ns.name.clone();
-        self.ns.owns("clusterpolicy", &name);
-        self.apply(&format!(
-            "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {{name: NS}}\nspec:\n  rules:\n{}",
-            indent(rules)
-        ));
-        self.ready(&name);
+    /// A stage in another namespace of the same cluster.
+    fn beside(&self, prefix: &str) -> Self {
+        Self::new(self.cluster, prefix)
+    }
+
+    /// Applies a policy and waits until it is ready; gives its name.
+    fn policy(&self, policy: impl Into<Policy>) -> String {
+        let policy = policy.into();
+        let name = policy.name().replace("NS", &self.ns.name);
+        let kind = if policy.is_namespaced() { "policies.kyverno.io" } else { "clusterpolicy" };
+        if !policy.is_namespaced() {
+            self.ns.owns(kind, &name);
+        }
+        self.apply(&policy.to_string());
+        self.becomes(kind, &name, ".status.conditions[*].status", "True");
         name
     }
 
-    fn ready(&self, policy: &str) {
-        eventually(SOON, "a policy that is ready", || {
-            let status =
-                self.cluster.kubectl(["get", "cpol", policy, "-o", "jsonpath={.status.conditions[*].status}"]).ok();
-            if status == "True" { Ok(()) } else { Err(status) }
-        });
+    /// Applies objects. `NS` in the text is the namespace of the stage.
+    fn apply(&self, text: &str) {
+        self.ns.kubectl(["apply", "-f", "-"]).stdin(&text.replace("NS", &self.ns.name)).ok();
     }
 
-    fn apply(&self, yaml: &str) {
-        self.ns.kubectl(["apply", "-f", "-"]).stdin(&yaml.replace("NS", &self.ns.name)).ok();
-    }
-
-    /// A ConfigMap that rules with [`ON_TRIGGER`] match.
+    /// A ConfigMap that sets the rules of these tests off.
     fn trigger(&self, name: &str, value: &str) {
-        self.apply(&format!(
-            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, labels: {{make: \"yes\"}}}}, data: {{value: \"{value}\"}}}}"
-        ));
+        self.trigger_with(name, &json!({"value": value}));
+    }
+
+    fn trigger_with(&self, name: &str, data: &Value) {
+        let metadata = json!({"name": name, "labels": {"make": "yes"}});
+        self.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).to_string());
+    }
+
+    /// A Secret for rules to copy; `label` is for those that copy many.
+    fn source(&self, name: &str, label: &str, value: &str) {
+        let metadata = json!({"name": name, "labels": {"copy": label}});
+        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": value}});
+        self.apply(&body.to_string());
     }
 
     fn delete(&self, kind: &str, name: &str) {
@@ -142,16 +157,31 @@ impl<'c> Stage<'c> {
         assert!(self.field(kind, name, ".metadata.name").is_none(), "{kind} {name} is there");
     }
 
+    /// What the events about failures of a policy say.
+    fn failures(&self, policy: &str) -> String {
+        let selector = format!("--field-selector=reason=PolicyError,regarding.name={policy}");
+        let note = "jsonpath={.items[*].note}";
+        self.cluster.kubectl(["get", "events.events.k8s.io", "-n", "default", &selector, "-o", note]).ok()
+    }
+
+    /// Waits until no request of a policy is stored any more.
+    #[track_caller]
+    fn requests_are_done(&self, policy: &str) {
+        let selector = format!("--selector=generate.kyverno.io/policy-name={policy}");
+        eventually(SOON, "the end of stored requests", || {
+            let left = self.cluster.kubectl(["get", "ur", "-A", "-o", "name", &selector]).ok();
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        });
+    }
+
     /// Returns when what happened before has been dealt with: a later trigger has had its effect, twice over.
     fn fence(&self) {
-        let policy = format!("{}-fence", self.ns.name);
         if self.fences.get() == 0 {
-            self.ns.owns("clusterpolicy", &policy);
-            self.apply(&format!(
-                "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {{name: {policy}}}\nspec:\n  rules:\n{}",
-                indent(FENCE)
-            ));
-            self.ready(&policy);
+            let body = json!({"apiVersion": "v1", "kind": "LimitRange", "name": "{{request.object.metadata.name}}",
+                "namespace": "NS", "data": {"spec": {"limits": []}}});
+            let labels = json!({"matchLabels": {"fence": "yes"}});
+            let rule = Rule::new("fence", body).synchronized().on("selector", labels);
+            self.policy(Policy::from(rule).named("NS-fence"));
         }
         for _ in 0..2 {
             let name = format!("fence-{}", self.fences.replace(self.fences.get() + 1));
@@ -163,45 +193,6 @@ impl<'c> Stage<'c> {
     }
 }
 
-const FENCE: &str = r#"
-- name: fence
-  match: {any: [{resources: {kinds: [ConfigMap], namespaces: [NS], selector: {matchLabels: {fence: "yes"}}}}]}
-  generate:
-    apiVersion: v1
-    kind: LimitRange
-    name: "{{request.object.metadata.name}}"
-    namespace: NS
-    synchronize: true
-    data: {spec: {limits: []}}
-"#;
-
-/// Which objects set the rules of these tests off.
-const ON_TRIGGER: &str =
-    r#"match: {any: [{resources: {kinds: [ConfigMap], namespaces: [NS], selector: {matchLabels: {make: "yes"}}}}]}"#;
-
-/// A rule that makes Secret `out-TRIGGER` with the value of its trigger.
-fn data_rule(name: &str, more: &str) -> String {
-    format!(
-        r#"
-- name: {name}
-  {ON_TRIGGER}
-  generate:
-    apiVersion: v1
-    kind: Secret
-    name: "{name}-{{{{request.object.metadata.name}}}}"
-    namespace: NS
-    data: {{stringData: {{value: "{{{{request.object.data.value}}}}"}}}}
-    {more}
-"#
-    )
-}
-
-const SYNCHRONIZE: &str = "synchronize: true";
-
-fn indent(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}\n")).collect()
-}
-
 fn base64(text: &str) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(text)
@@ -209,3 +200,8 @@ fn base64(text: &str) -> String {
 
 /// The value that a generated Secret holds.
 const VALUE: &str = ".data.value";
+
+/// A label of generated objects, as a path.
+fn label(name: &str) -> String {
+    format!(r".metadata.labels.generate\.kyverno\.io/{name}")
+}

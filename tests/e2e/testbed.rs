@@ -113,6 +113,8 @@ fn rights_are_the_least() {
         ("get", "secrets/writ-certificates", "writ-system", true),
         ("watch", "secrets/writ-certificates", "writ-system", true),
         ("update", "secrets/writ-certificates", "writ-system", true),
+        ("get", "secrets/writ-progress", "writ-system", true),
+        ("update", "secrets/writ-progress", "writ-system", false),
         ("get", "secrets/other", "writ-system", false),
         ("list", "secrets", "writ-system", false),
         ("create", "secrets", "default", false),

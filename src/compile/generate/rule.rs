@@ -82,6 +82,7 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
         orphan_on_policy_delete: made.orphan_on_policy_delete,
         generate_existing: made.generate_existing.unwrap_or(around.generate_existing),
         reads_admission: usage.reads_admission,
+        needs_request: usage.needs_request,
         targets: made.targets?,
     })
 }

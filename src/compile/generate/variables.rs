@@ -15,6 +15,19 @@ use crate::core::problem::{FieldPath, Reason};
 pub(super) struct Usage {
     /// Something that only admission knows: requester, operation, old object.
     pub(super) reads_admission: bool,
+    /// Without a request the rule would make something else.
+    pub(super) needs_request: bool,
+}
+
+/// Where an expression gets what it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reads {
+    /// The object as it is stored.
+    Stored,
+    /// What is empty where nobody asked: operation, old object.
+    PerhapsEmpty,
+    /// What is not there unless somebody asked.
+    Request,
 }
 
 const BUILT_IN: [&str; 5] = ["request", "serviceAccountName", "serviceAccountNamespace", "images", "target"];
@@ -26,15 +39,18 @@ const LOOSE: [&str; 7] = ["request", "serviceAccount", "element", "@", "image", 
 
 pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Usage {
     let names = declared(&rule.below("context"));
+    let usage = Usage { reads_admission: false, needs_request: false };
     let mut check = Check {
         names,
         config_maps: config_maps(&rule.below("context")),
         in_loop: false,
+        in_conditions: true,
         background: around.background,
-        reads_admission: false,
+        usage,
         findings,
     };
     check.document(&rule.below("preconditions"));
+    check.in_conditions = false;
     check.context(&rule.below("context"));
     let generate = rule.below("generate");
     check.fields(&generate, &["foreach"]);
@@ -53,7 +69,7 @@ pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
         check.in_loop = false;
         (check.names, check.config_maps) = outer;
     }
-    Usage { reads_admission: check.reads_admission }
+    check.usage
 }
 
 fn declared<'v>(context: &Node<'v>) -> BTreeSet<&'v str> {
@@ -74,8 +90,9 @@ struct Check<'c, 'v> {
     /// Those of the names of which only `data` and `metadata` are known.
     config_maps: BTreeSet<&'v str>,
     in_loop: bool,
+    in_conditions: bool,
     background: bool,
-    reads_admission: bool,
+    usage: Usage,
     findings: &'c mut Findings,
 }
 
@@ -146,7 +163,10 @@ impl Check<'_, '_> {
 
     fn expression(&mut self, expression: &Expression, path: &FieldPath) {
         let text = expression.text();
-        self.reads_admission |= reads_admission(text);
+        let reads = reads(text);
+        self.usage.reads_admission |= reads > Reads::Stored;
+        // Conditions are asked with an empty operation as well; in an object it would be wrong.
+        self.usage.needs_request |= reads == Reads::Request || reads == Reads::PerhapsEmpty && !self.in_conditions;
         if self.background
             && let Some(found) = OF_REQUESTER.iter().find(|name| text.contains(**name))
         {
@@ -195,19 +215,25 @@ fn reads_beside_data(text: &str, config_map: &str) -> bool {
     !known(".data") && !known(".metadata")
 }
 
-/// Whether an expression reads anything of the request but the object and its namespace.
-fn reads_admission(text: &str) -> bool {
+/// What an expression reads of the request.
+fn reads(text: &str) -> Reads {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if text.contains("serviceAccountName") {
-        return true;
+        return Reads::Request;
     }
-    text.match_indices("request").any(|(start, found)| {
+    let uses = text.match_indices("request").map(|(start, found)| {
         let before = text[..start].chars().next_back();
         let rest = &text[start + found.len()..];
-        let whole = !before.is_some_and(|c| word(c) || c == '.') && !rest.starts_with(word);
-        let field = rest.strip_prefix('.').map(|rest| rest.split(|c| !word(c)).next().unwrap_or_default());
-        whole && !matches!(field, Some("object" | "namespace"))
-    })
+        if before.is_some_and(|c| word(c) || c == '.') || rest.starts_with(word) {
+            return Reads::Stored;
+        }
+        match rest.strip_prefix('.').map(|rest| rest.split(|c| !word(c)).next().unwrap_or_default()) {
+            Some("object" | "namespace") => Reads::Stored,
+            Some("operation" | "oldObject") => Reads::PerhapsEmpty,
+            _ => Reads::Request,
+        }
+    });
+    uses.max().unwrap_or(Reads::Stored)
 }
 
 #[cfg(test)]
@@ -235,17 +261,14 @@ mod tests {
 
     #[test]
     fn what_only_admission_knows() {
-        for text in [
-            "request.operation",
-            "request.userInfo.username",
-            "a || request.oldObject.x",
-            "request",
-            "serviceAccountName",
-        ] {
-            assert!(reads_admission(text), "{text}");
+        for text in ["request.operation", "a || request.oldObject.x", "[request.object, request.operation]"] {
+            assert_eq!(reads(text), Reads::PerhapsEmpty, "{text}");
+        }
+        for text in ["request.userInfo.username", "request", "request.name", "serviceAccountName"] {
+            assert_eq!(reads(text), Reads::Request, "{text}");
         }
         for text in ["request.object.metadata.name", "request.namespace", "my_request.x", "a.request.x", "requests"] {
-            assert!(!reads_admission(text), "{text}");
+            assert_eq!(reads(text), Reads::Stored, "{text}");
         }
     }
 }

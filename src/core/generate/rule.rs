@@ -63,6 +63,8 @@ pub struct Rule {
     pub generate_existing: bool,
     /// Whether an expression reads what only admission knows: the requester, the operation, the old object.
     pub reads_admission: bool,
+    /// Whether the rule would make something else, or nothing, without the request: what it has made cannot be made again.
+    pub needs_request: bool,
     pub targets: Targets,
 }
 
@@ -126,19 +128,6 @@ impl PolicyKey {
 }
 
 impl Rule {
-    /// Whether the rule can be judged only with what a request brings: who asks, which operation, the old object, a
-    /// subresource. Any other rule follows from the objects that are there.
-    pub fn needs_admission(&self) -> bool {
-        let blocks = [Some(&self.matching.matching), self.matching.exclude.as_ref()];
-        let mut filters = blocks.into_iter().flatten().flat_map(|block| block.filters());
-        self.reads_admission
-            || filters.any(|filter| {
-                filter.asks_requester()
-                    || !filter.operations.is_empty()
-                    || filter.kinds.iter().any(|kind| !kind.subresource.is_empty())
-            })
-    }
-
     /// Every kind that the rule may write, sorted and unique.
     pub fn target_kinds(&self) -> Vec<&TargetKind> {
         let outputs: Vec<&Output> = match &self.targets {

@@ -1,16 +1,18 @@
-//! What goes wrong: Writ killed, the API server restarted, the webhook out of reach. It happens beside the user, who goes
+//! What goes wrong: Writ killed, the API server restarted, connections broken, the webhook out of reach. It happens beside the user, who goes
 //! on; afterwards it can be told which of the user's calls were certain to reach a Writ that was up.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::support::{ControlPlane, Writ};
+use crate::support::{ControlPlane, Writ, eventually};
 
+use super::line::Line;
 use super::script::Blow;
 
 /// How long the API server may go on with what it knew of a webhook.
 const MARGIN: Duration = Duration::from_secs(1);
+const TAKING_OVER: Duration = Duration::from_secs(60);
 
 /// The user's end.
 pub(super) struct Outages {
@@ -88,22 +90,32 @@ impl Outages {
 
 impl Fate {
     /// Strikes until the user's end is gone; gives the Writ that is up then.
-    pub(super) fn strike_all(self, cluster: &ControlPlane, first: Writ) -> Writ {
+    pub(super) fn strike_all(self, cluster: &ControlPlane, line: &Line, first: Writ) -> Writ {
         let mut writ = Some(first);
         let on_panic = Obituary(&self.state);
         for blow in &self.blows {
             match blow {
-                Blow::Kill { after, down } => {
+                Blow::Kill { after, down, until_it_works } => {
                     std::thread::sleep(after);
                     if let Some(writ) = writ.take() {
                         writ.signal("KILL");
                     }
                     std::thread::sleep(down);
-                    writ = Some(Writ::start_again(cluster, &[]));
+                    let next = writ.insert(Writ::start_again_through(cluster, line.address()));
+                    if until_it_works {
+                        eventually(TAKING_OVER, "Writ to work", || {
+                            let (_, metrics) = next.get("/metrics")?;
+                            if metrics.contains("\nwrit_leading 1") { Ok(()) } else { Err("not yet".to_owned()) }
+                        });
+                    }
                     self.state.over(1);
                 }
                 Blow::RestartApiServer => {
                     cluster.restart_api_server();
+                    self.state.over(1);
+                }
+                Blow::BreakLine => {
+                    line.break_all();
                     self.state.over(1);
                 }
                 // Nobody listens there: the API server is refused at once.

@@ -8,7 +8,10 @@ pub(super) struct Size {
     pub(super) triggers: usize,
     pub(super) kills: usize,
     pub(super) restarts: usize,
+    /// How often the webhook is out of reach.
     pub(super) cuts: usize,
+    /// How often every connection to the API server breaks.
+    pub(super) breaks: usize,
 }
 
 /// One act of the user, or of fate.
@@ -57,10 +60,13 @@ pub(super) enum Step {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Blow {
-    /// Writ is killed after a moment, and started again after another.
-    Kill { after: Duration, down: Duration },
+    /// Writ is killed after a moment, and started again after another. It takes some seconds until it holds the lease and
+    /// works; unless the blow lasts until then, the next one may find it waiting.
+    Kill { after: Duration, down: Duration, until_it_works: bool },
     /// The API server is killed and started again.
     RestartApiServer,
+    /// All connections of Writ to the API server break, watches among them.
+    BreakLine,
     /// The API server cannot reach the webhook any more.
     CutWebhook,
     /// It can again.
@@ -76,8 +82,8 @@ impl Size {
     pub(super) fn from_environment() -> Self {
         let seed = std::env::var_os("WRIT_CHAOS_SEED").and_then(|seed| seed.to_str()?.parse().ok());
         let long = std::env::var_os("WRIT_CHAOS").is_some_and(|form| form == "long");
-        let (triggers, kills, restarts, cuts) = if long { (300, 24, 2, 3) } else { (40, 4, 1, 1) };
-        Self { seed: seed.unwrap_or(20_260_117), triggers, kills, restarts, cuts }
+        let (triggers, kills, restarts, cuts, breaks) = if long { (300, 24, 2, 3, 8) } else { (40, 4, 1, 1, 2) };
+        Self { seed: seed.unwrap_or(20_260_117), triggers, kills, restarts, cuts, breaks }
     }
 }
 
@@ -91,8 +97,10 @@ impl Script {
         blows.extend((0..size.kills).map(|_| Blow::Kill {
             after: Duration::from_millis(dice.below(120)),
             down: Duration::from_millis(dice.below(2500)),
+            until_it_works: dice.below(2) == 0,
         }));
         blows.extend((0..size.restarts).map(|_| Blow::RestartApiServer));
+        blows.extend((0..size.breaks).map(|_| Blow::BreakLine));
         dice.shuffle(&mut blows);
         // Each blow falls into the user's work, of which half goes on beside it and half follows in peace.
         let stretch = acts.len().div_ceil(blows.len() + 1).max(2);

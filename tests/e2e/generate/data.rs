@@ -1,90 +1,38 @@
-//! `data`, in both modes.
+//! `data`: what the table of events does not show.
 
-use super::{ON_TRIGGER, SYNCHRONIZE, VALUE, base64, data_rule, stage};
+use serde_json::json;
 
-#[test]
-fn synchronized_data_follows_its_trigger_and_nobody_else() {
-    let Some(stage) = stage("data-sync") else { return };
-    stage.policy(&data_rule("out", SYNCHRONIZE));
-    stage.trigger("a", "1");
-    stage.becomes("secret", "out-a", VALUE, &base64("1"));
-
-    // The trigger changes, with and without the target there.
-    stage.trigger("a", "2");
-    stage.becomes("secret", "out-a", VALUE, &base64("2"));
-
-    // Users edit, add and delete; all of it is undone.
-    stage.patch("secret", "out-a", r#"{"stringData": {"value": "mine"}}"#);
-    stage.becomes("secret", "out-a", VALUE, &base64("2"));
-    stage.patch(
-        "secret",
-        "out-a",
-        r#"{"stringData": {"more": "mine"}, "metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}"#,
-    );
-    stage.becomes("secret", "out-a", ".data.more", "");
-    stage.becomes("secret", "out-a", r".metadata.labels.app\.kubernetes\.io/managed-by", "kyverno");
-    stage.delete("secret", "out-a");
-    stage.becomes("secret", "out-a", VALUE, &base64("2"));
-
-    // The trigger does not match any more, matches again, and goes.
-    stage.patch("configmap", "a", r#"{"metadata": {"labels": {"make": "no"}}}"#);
-    stage.disappears("secret", "out-a");
-    stage.patch("configmap", "a", r#"{"metadata": {"labels": {"make": "yes"}}}"#);
-    stage.becomes("secret", "out-a", VALUE, &base64("2"));
-    stage.delete("configmap", "a");
-    stage.disappears("secret", "out-a");
-}
+use super::rules::{Policy, Rule, secret};
+use super::{VALUE, base64, stage};
 
 #[test]
-fn one_shot_data_is_made_once() {
-    let Some(stage) = stage("data-once") else { return };
-    stage.policy(&data_rule("out", ""));
-    stage.trigger("a", "1");
-    stage.becomes("secret", "out-a", VALUE, &base64("1"));
-
-    stage.trigger("a", "2");
-    stage.patch("secret", "out-a", r#"{"stringData": {"more": "mine"}}"#);
-    stage.fence();
-    assert_eq!(stage.field("secret", "out-a", VALUE), Some(base64("1")), "a one-shot object stays as it was made");
-    assert_eq!(stage.field("secret", "out-a", ".data.more"), Some(base64("mine")));
-
-    stage.delete("secret", "out-a");
-    stage.fence();
-    stage.is_absent("secret", "out-a");
-    // The next change of the trigger makes it again.
-    stage.trigger("a", "3");
-    stage.becomes("secret", "out-a", VALUE, &base64("3"));
-
-    stage.patch("configmap", "a", r#"{"metadata": {"labels": {"make": "no"}}}"#);
-    stage.fence();
-    stage.is_there("secret", "out-a");
-    stage.delete("configmap", "a");
-    stage.fence();
-    stage.is_there("secret", "out-a");
-}
-
-#[test]
-fn what_is_there_is_adopted_or_left() {
+fn a_replacement_replaces_all_and_an_apply_leaves_what_others_own() {
     let Some(stage) = stage("adopt") else { return };
-    for name in ["sync-a", "once-a"] {
-        stage
-            .ns
-            .kubectl(["create", "secret", "generic", name, "--from-literal=value=foreign", "--from-literal=more=x"])
-            .ok();
+    for name in ["replace-a", "apply-a"] {
+        let values = ["--from-literal=value=foreign", "--from-literal=more=x"];
+        stage.ns.kubectl(["create", "secret", "generic", name].iter().chain(&values)).ok();
     }
-    stage.policy(&(data_rule("sync", SYNCHRONIZE) + &data_rule("once", "")));
+    stage.policy(Rule::data("replace").synchronized());
+    let apply = Policy::from(Rule::data("apply").synchronized()).with("useServerSideApply", json!(true));
+    stage.policy(apply.named("NS-apply"));
     stage.trigger("a", "1");
-    stage.becomes("secret", "sync-a", VALUE, &base64("1"));
-    assert_eq!(stage.field("secret", "sync-a", ".data.more"), Some(String::new()), "a replacement replaces all");
-    stage.fence();
-    assert_eq!(stage.field("secret", "once-a", VALUE), Some(base64("foreign")));
-    assert_eq!(stage.field("secret", "once-a", ".metadata.labels"), Some(String::new()), "not even labelled");
+    for name in ["replace-a", "apply-a"] {
+        stage.becomes("secret", name, VALUE, &base64("1"));
+    }
+    assert_eq!(stage.field("secret", "replace-a", ".data.more"), Some(String::new()));
+    assert_eq!(stage.field("secret", "apply-a", ".data.more"), Some(base64("x")));
+
+    // Additions and taken labels are edits like any other.
+    let edit = r#"{"stringData": {"more": "mine"}, "metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}"#;
+    stage.patch("secret", "replace-a", edit);
+    stage.becomes("secret", "replace-a", ".data.more", "");
+    stage.becomes("secret", "replace-a", r".metadata.labels.app\.kubernetes\.io/managed-by", "kyverno");
 }
 
 #[test]
 fn downstream_carries_the_labels_that_others_look_for() {
     let Some(stage) = stage("labels") else { return };
-    let policy = stage.policy(&data_rule("out", SYNCHRONIZE));
+    let policy = stage.policy(Rule::data("out").synchronized());
     stage.trigger("a", "1");
     stage.appears("secret", "out-a");
     let labels = stage.field("secret", "out-a", ".metadata.labels").expect("there");
@@ -92,7 +40,7 @@ fn downstream_carries_the_labels_that_others_look_for() {
     let uid = stage.field("configmap", "a", ".metadata.uid").expect("there");
     assert_eq!(
         labels,
-        serde_json::json!({
+        json!({
             "app.kubernetes.io/managed-by": "kyverno",
             "generate.kyverno.io/policy-name": policy,
             "generate.kyverno.io/policy-namespace": "",
@@ -107,84 +55,39 @@ fn downstream_carries_the_labels_that_others_look_for() {
 }
 
 #[test]
-fn preconditions_that_fail_take_only_their_own_rule_back() {
-    let Some(stage) = stage("conditions") else { return };
-    let conditional = data_rule("cond", SYNCHRONIZE)
-        + r#"  preconditions: {all: [{key: "{{request.object.data.value}}", operator: NotEquals, value: "off"}]}"#
-        + "\n";
-    stage.policy(&(conditional + &data_rule("always", SYNCHRONIZE)));
-    stage.trigger("a", "1");
-    stage.appears("secret", "cond-a");
-    stage.appears("secret", "always-a");
-    stage.trigger("a", "off");
-    stage.disappears("secret", "cond-a");
-    stage.becomes("secret", "always-a", VALUE, &base64("off"));
-    stage.trigger("a", "on");
-    stage.becomes("secret", "cond-a", VALUE, &base64("on"));
-}
-
-#[test]
-fn another_name_leaves_the_old_object() {
-    let Some(stage) = stage("rename") else { return };
-    let rule = |name: &str, more: &str| {
-        format!(
-            r#"
-- name: {name}
-  {ON_TRIGGER}
-  generate:
-    apiVersion: v1
-    kind: Secret
-    name: "{name}-{{{{request.object.data.value}}}}"
-    namespace: NS
-    synchronize: true
-    data: {{stringData: {{value: "x"}}}}
-    {more}
-"#
-        )
-    };
-    stage.policy(&rule("kept", ""));
-    stage.trigger("a", "one");
-    stage.appears("secret", "kept-one");
-    stage.trigger("a", "two");
-    stage.appears("secret", "kept-two");
-    stage.fence();
-    stage.is_there("secret", "kept-one");
-    stage.delete("configmap", "a");
-    stage.disappears("secret", "kept-one");
-    stage.disappears("secret", "kept-two");
-}
-
-#[test]
 fn stale_objects_are_pruned_where_the_policy_says_so() {
     let Some(stage) = stage("prune") else { return };
-    let name = stage.ns.name.clone();
-    stage.ns.owns("clusterpolicy", &name);
-    stage.apply(&format!(
-        r#"
-apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {{name: NS, annotations: {{writ.dev/prune: "true"}}}}
-spec:
-  rules:
-    - name: each
-      {ON_TRIGGER}
-      generate:
-        synchronize: true
-        foreach:
-          - list: "request.object.data.value | split(@, ',')"
-            apiVersion: v1
-            kind: Secret
-            name: "each-{{{{element}}}}"
-            namespace: NS
-            data: {{stringData: {{value: "{{{{element}}}}"}}}}
-"#
-    ));
-    stage.ready(&name);
+    let mut each = secret("each-{{element}}");
+    each["data"] = json!({"stringData": {"value": "{{element}}"}});
+    let named = Rule::data("named").making("name", json!("named-{{request.object.data.value | length(@)}}"));
+    let rules = [Rule::foreach("each", each).synchronized(), named.synchronized()];
+    stage.policy(Policy::from(rules).annotated("writ.dev/prune", "true"));
     stage.trigger("a", "x,y,z");
     for element in ["x", "y", "z"] {
         stage.becomes("secret", &format!("each-{element}"), VALUE, &base64(element));
     }
+    stage.appears("secret", "named-5");
     stage.trigger("a", "x,z");
     stage.disappears("secret", "each-y");
+    stage.disappears("secret", "named-5");
+    stage.appears("secret", "named-3");
     stage.is_there("secret", "each-x");
+}
+
+/// What a rule draws by chance is drawn once for each trigger.
+#[test]
+fn chance_falls_once() {
+    let Some(stage) = stage("chance") else { return };
+    let drawn = json!({"stringData": {"value": "{{random('[a-z]{16}')}}"}});
+    stage.policy(Rule::data("out").making("data", drawn).synchronized());
+    stage.trigger("a", "1");
+    stage.trigger("b", "1");
+    stage.appears("secret", "out-a");
+    stage.appears("secret", "out-b");
+    let drawn = |name: &str| stage.field("secret", name, VALUE).expect("there");
+    let (first, other) = (drawn("out-a"), drawn("out-b"));
+    assert_ne!(first, other);
+    stage.trigger("a", "2");
+    stage.fence();
+    assert_eq!(drawn("out-a"), first);
 }

@@ -3,7 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use super::{SYNCHRONIZE, Stage, VALUE, base64, data_rule, grant};
+use serde_json::json;
+
+use super::rules::Rule;
+use super::{Stage, VALUE, base64, grant};
 use crate::support::{ControlPlane, Writ, eventually};
 
 /// The process of a control plane by the name of its program.
@@ -29,7 +32,7 @@ fn work_goes_on_when_the_api_server_is_back() {
     let writ = Writ::start(&cluster, &[]);
     grant(&cluster);
     let stage = Stage::new(&cluster, "outage");
-    stage.policy(&data_rule("out", SYNCHRONIZE));
+    stage.policy(Rule::data("out").synchronized());
     stage.trigger("a", "1");
     stage.becomes("secret", "out-a", VALUE, &base64("1"));
     let server = process(&cluster, "kube-apiserver");
@@ -59,10 +62,8 @@ fn a_mass_deletion_is_held_and_shown() {
     grant(&cluster);
     let stage = Stage::new(&cluster, "brake");
     stage.ns.kubectl(["create", "configmap", "switch", "--from-literal=state=on"]).ok();
-    let rule = data_rule("out", SYNCHRONIZE)
-        + "  context: [{name: switch, configMap: {name: switch, namespace: NS}}]\n"
-        + "  preconditions: {all: [{key: \"{{switch.data.state}}\", operator: Equals, value: \"on\"}]}\n";
-    stage.policy(&rule);
+    let switch = json!([{"name": "switch", "configMap": {"name": "switch", "namespace": "NS"}}]);
+    stage.policy(Rule::data("out").with("context", switch).only_if("{{switch.data.state}}", "on").synchronized());
     let names: Vec<String> = (0..8).map(|index| format!("t{index}")).collect();
     for name in &names {
         stage.trigger(name, "1");

@@ -1,6 +1,7 @@
 //! Work that others store in the cluster.
 
-use super::{data_rule, stage};
+use super::rules::Rule;
+use super::stage;
 use crate::support::{eventually, unique};
 
 fn request(stage: &super::Stage<'_>, policy: &str, trigger: &str, uid: &str) -> String {
@@ -32,7 +33,7 @@ spec:
 fn a_request_of_others_is_done_and_removed() {
     let Some(stage) = stage("request") else { return };
     stage.trigger("a", "1");
-    let policy = stage.policy(&data_rule("out", ""));
+    let policy = stage.policy(Rule::data("out"));
     let name = request(&stage, &policy, "a", &stage.field("configmap", "a", ".metadata.uid").expect("there"));
     stage.appears("secret", "out-a");
     eventually(super::SOON, "the end of the request", || {
@@ -44,7 +45,7 @@ fn a_request_of_others_is_done_and_removed() {
 #[test]
 fn a_request_without_a_trigger_fails_and_stays() {
     let Some(stage) = stage("request-bad") else { return };
-    let policy = stage.policy(&data_rule("out", ""));
+    let policy = stage.policy(Rule::data("out"));
     let name = request(&stage, &policy, "nobody", "00000000-0000-0000-0000-000000000000");
     eventually(super::SOON, "the failure", || {
         let state =

@@ -24,9 +24,19 @@ impl Writ {
         Self::spawn(cluster, &[], "writ", flags)
     }
 
-    /// Starts Writ where it has served before: nothing is applied. Returns when it is ready.
+    /// Like [`Self::start`], with a way to the API server of its own.
+    pub(crate) fn start_through(cluster: &Cluster, address: &str) -> Self {
+        Self::spawn(cluster, &["--through", address], "writ", &[])
+    }
+
+    /// Like [`Self::start`] where Writ has served before: nothing is applied.
     pub(crate) fn start_again(cluster: &Cluster, flags: &[&str]) -> Self {
         Self::spawn(cluster, &["--again"], "writ", flags)
+    }
+
+    /// The same, with a way to the API server of its own.
+    pub(crate) fn start_again_through(cluster: &Cluster, address: &str) -> Self {
+        Self::spawn(cluster, &["--again", "--through", address], "writ", &[])
     }
 
     /// Another one beside the first, to which no webhook leads.

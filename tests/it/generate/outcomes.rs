@@ -1,7 +1,7 @@
 //! What a rule comes to: the table of new and old objects, preconditions, loops and sources.
 
 use serde_json::{Value, json};
-use writ::core::generate::{Answer, Evaluation, Mode, Trigger};
+use writ::core::generate::{Answer, Evaluation, Mode, Trigger, Way};
 
 use super::{config_map_rule, evaluate, evaluate_with, pod, pod_rule, request};
 
@@ -218,19 +218,25 @@ fn a_plan_is_a_function_of_its_facts() {
 
 #[test]
 fn rules_that_need_a_request_say_so() {
+    /// How the rule gets to know of its triggers, and whether it can be asked again without a request.
     #[track_caller]
-    fn check(filter: &str, text: &str, expected: bool) {
+    fn check(filter: &str, condition: &str, text: &str, expected: (Way, bool)) {
         let generate =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": "a", "data": {"k": text}});
-        let rule = super::rule(&format!("  - name: r\n    match: {{any: [{filter}]}}\n    generate: {generate}\n"));
-        assert_eq!(rule.needs_admission(), expected, "{filter} {text}");
+        let conditions = json!({"all": [{"key": condition, "operator": "Equals", "value": "CREATE"}]});
+        let rule = super::rule(&format!(
+            "  - name: r\n    match: {{any: [{filter}]}}\n    preconditions: {conditions}\n    generate: {generate}\n"
+        ));
+        assert_eq!((rule.way(), !rule.needs_request), expected, "{filter} {condition} {text}");
     }
     let pods = "{resources: {kinds: [Pod]}}";
-    check(pods, "{{ request.object.metadata.name }} {{ request.namespace }}", false);
-    check(pods, "{{ request.operation }}", true);
-    check(pods, "{{ request.userInfo.username }}", true);
-    check(pods, "{{ request.oldObject.metadata.name }}", true);
-    check("{resources: {kinds: [Pod], operations: [CREATE]}}", "", true);
-    check("{resources: {kinds: [Pod/exec]}}", "", true);
-    check("{resources: {kinds: [Pod]}, clusterRoles: [admin]}", "", true);
+    check(pods, "x", "{{ request.object.metadata.name }} {{ request.namespace }}", (Way::Watch, true));
+    check(pods, "x", "{{ request.operation }}", (Way::Admission, false));
+    check(pods, "x", "{{ request.userInfo.username }}", (Way::Admission, false));
+    check(pods, "x", "{{ request.oldObject.metadata.name }}", (Way::Admission, false));
+    check(pods, "{{ request.operation }}", "x", (Way::Admission, true));
+    check(pods, "{{ request.userInfo.username }}", "x", (Way::Admission, false));
+    check("{resources: {kinds: [Pod], operations: [CREATE]}}", "x", "x", (Way::Admission, true));
+    check("{resources: {kinds: [Pod/exec]}}", "x", "x", (Way::Admission, true));
+    check("{resources: {kinds: [Pod]}, clusterRoles: [admin]}", "x", "x", (Way::Admission, true));
 }
