@@ -269,3 +269,61 @@ fn dry_runs_and_commands_tell_what_rules_do() {
         .collect();
     assert_eq!(actions, [("create", "other-start-a"), ("delete", "out-start-a")]);
 }
+
+#[test]
+fn apply_looks_up_what_the_files_do_not_have_and_writes_nothing() {
+    let Some(cluster) = support::with_writ() else { return };
+    let ns = cluster.namespace("apply");
+    ns.kubectl(["create", "configmap", "settings", "--from-literal=team=blue"]).ok();
+    ns.kubectl(["create", "secret", "generic", "source", "--from-literal=k=v"]).ok();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (policy, trigger) = (folder.path().join("policy.yaml"), folder.path().join("trigger.yaml"));
+    let namespace = &ns.name;
+    let yaml = format!(
+        r#"
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {{name: looks-up}}
+spec:
+  background: false
+  rules:
+    - name: data
+      match: {{any: [{{resources: {{kinds: [Namespace]}}}}]}}
+      context:
+        - name: settings
+          configMap: {{name: settings, namespace: {namespace}}}
+        - name: count
+          apiCall: {{urlPath: "/api/v1/namespaces/{namespace}/secrets", jmesPath: "items | length(@)"}}
+      generate:
+        apiVersion: v1
+        kind: ConfigMap
+        name: out
+        namespace: "{{{{request.object.metadata.name}}}}"
+        data: {{data: {{team: "{{{{settings.data.team}}}}", secrets: "{{{{to_string(count)}}}}"}}}}
+    - name: clone
+      match: {{any: [{{resources: {{kinds: [Namespace]}}}}]}}
+      generate:
+        apiVersion: v1
+        kind: Secret
+        name: copy
+        namespace: "{{{{request.object.metadata.name}}}}"
+        clone: {{name: source, namespace: {namespace}}}
+"#
+    );
+    std::fs::write(&policy, yaml).expect("a written file");
+    std::fs::write(&trigger, "{apiVersion: v1, kind: Namespace, metadata: {name: nowhere}}").expect("a written file");
+    let (policy, trigger) = (policy.to_str().expect("a path"), trigger.to_str().expect("a path"));
+
+    let (code, said, talk) = writ(cluster, &["apply", policy, "-r", trigger, "--cluster", "-o", "json"]);
+    assert_eq!(code, 0, "{talk}");
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    let made = report["generated"].as_array().expect("objects");
+    let find = |kind: &str| made.iter().find(|object| object["kind"] == kind).expect(kind);
+    assert_eq!(find("ConfigMap")["data"]["team"], "blue");
+    assert_eq!(find("ConfigMap")["data"]["secrets"], "1");
+    assert_eq!(find("Secret")["data"]["k"], "dg==");
+    assert!(!cluster.kubectl(["get", "namespace", "nowhere"]).run().success);
+
+    let (code, said, talk) = writ(cluster, &["apply", policy, "-r", trigger]);
+    assert_eq!(code, 1, "without the cluster the sources are missing: {said}{talk}");
+}
