@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::Findings;
 use crate::core::nearest;
 use crate::core::problem::{FieldPath, Reason};
+use crate::core::structural::describe;
 
 /// Most objects have no more fields than this.
 const USUAL_FIELDS: usize = 12;
@@ -157,16 +158,5 @@ impl<'v> Object<'v> {
             (self.path.field(key.clone()), hint)
         });
         hints.collect()
-    }
-}
-
-fn describe(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a mapping",
     }
 }

@@ -350,7 +350,8 @@ fn is_integer(value: &Value) -> bool {
     value.is_i64() || (value.is_f64() && value.as_f64().is_some_and(|n| n.fract() == 0.0 && n.abs() <= EXACT))
 }
 
-fn describe(value: &Value) -> &'static str {
+/// What sort of value it is, as people call it.
+pub(crate) fn describe(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -1,36 +1,13 @@
 //! `writ apply`, `writ test` and `writ jp`, as somebody types them.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use crate::support::command::writ;
+
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/generate");
-
-struct Ran {
-    code: String,
-    out: String,
-    talk: String,
-}
-
-/// Runs `writ` with these arguments.
-fn writ(arguments: &[&str]) -> Ran {
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
-    let arguments = std::iter::once("writ").chain(arguments.iter().copied()).map(OsString::from);
-    let code = writ::cli::run(arguments, &mut out, &mut talk);
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: format!("{code:?}"), out: text(out), talk: text(talk) }
-}
-
-impl Ran {
-    #[track_caller]
-    fn expect(self, code: u8) -> String {
-        assert_eq!(self.code, format!("{:?}", ExitCode::from(code)), "{}{}", self.out, self.talk);
-        self.out
-    }
-}
 
 fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
@@ -41,7 +18,7 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
 
 #[test]
 fn every_case_folder_passes() {
-    let out = writ(&["test", CASES]).expect(0);
+    let out = writ(&["test", CASES]).expect(0).out;
     assert!(out.ends_with(" passed, 0 failed\n"), "{out}");
 }
 
@@ -57,7 +34,7 @@ fn a_failing_case_shows_the_difference() {
         );
     }
     let ran = writ(&["test", &folder.path().display().to_string()]);
-    let out = ran.expect(1);
+    let out = ran.expect(1).out;
     assert!(out.contains("v1 ConfigMap team-a/default-configmap differs:"), "{out}");
     assert!(out.contains("-  foo: other") && out.contains("+  foo: bar"), "{out}");
     assert!(out.ends_with("0 passed, 1 failed\n"), "{out}");
@@ -70,7 +47,7 @@ fn a_case_that_expects_nothing_fails_and_no_case_cannot_run() {
     writ(&["test", &path]).expect(2);
     let text = fs::read_to_string(format!("{CASES}/data-list/policy.yaml")).expect("a file");
     write(folder.path(), "policy.yaml", &text);
-    assert!(writ(&["test", &path]).expect(1).contains("the case expects nothing"));
+    assert!(writ(&["test", &path]).expect(1).out.contains("the case expects nothing"));
 }
 
 #[test]
@@ -93,26 +70,26 @@ fn cases_of_the_kyverno_command_line_run_too() {
     };
     let path = folder.path().display().to_string();
     write(folder.path(), "kyverno-test.yaml", &manifest("pass"));
-    assert!(writ(&["test", &path]).expect(0).contains("(1 checked)"));
+    assert!(writ(&["test", &path]).expect(0).out.contains("(1 checked)"));
     write(folder.path(), "kyverno-test.yaml", &manifest("skip"));
-    assert!(writ(&["test", &path]).expect(1).contains("was to be skipped"));
+    assert!(writ(&["test", &path]).expect(1).out.contains("was to be skipped"));
 }
 
 #[test]
 fn apply_prints_objects_reasons_and_errors() {
     let case = format!("{CASES}/foreach-preconditions");
     let (policy, resources) = (format!("{case}/policy.yaml"), format!("{case}/resources.yaml"));
-    let out = writ(&["apply", &policy, "-r", &resources, "-o", "json"]).expect(0);
+    let out = writ(&["apply", &policy, "-r", &resources, "-o", "json"]).expect(0).out;
     let printed: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(printed["generated"][0]["metadata"]["name"], json!("my-configmap-0"));
     assert_eq!(printed["skipped"][0]["trigger"], json!("v1 Pod team-b/other"));
     assert_eq!(printed["errors"], json!([]));
 
-    let out = writ(&["apply", &policy, "-r", &resources, "-o", "yaml"]).expect(0);
+    let out = writ(&["apply", &policy, "-r", &resources, "-o", "yaml"]).expect(0).out;
     let documents = writ::core::yaml::read(&out);
     assert_eq!(documents.len(), 1, "{out}");
 
-    let out = writ(&["apply", &policy, "-r", &resources]).expect(0);
+    let out = writ(&["apply", &policy, "-r", &resources]).expect(0).out;
     assert!(out.starts_with("v1 ConfigMap team-a/my-configmap-0  (policy foreach-preconditions, rule"), "{out}");
     assert!(out.ends_with("1 generated, 1 skipped, 0 failed\n"), "{out}");
 }
@@ -121,7 +98,7 @@ fn apply_prints_objects_reasons_and_errors() {
 fn apply_says_why_a_rule_found_nothing_and_does_not_hide_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let secret = write(folder.path(), "secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n");
-    let out = writ(&["apply", &format!("{CASES}/data-list/policy.yaml"), "-r", &secret, "-o", "json"]).expect(0);
+    let out = writ(&["apply", &format!("{CASES}/data-list/policy.yaml"), "-r", &secret, "-o", "json"]).expect(0).out;
     let printed: Value = serde_json::from_str(&out).expect("JSON");
     let because = printed["skipped"][0]["because"].as_str().expect("a reason");
     assert!(because.starts_with("matches none of the 1 resources; v1 Secret default/s: "), "{because}");
@@ -130,7 +107,7 @@ fn apply_says_why_a_rule_found_nothing_and_does_not_hide_errors() {
     let namespace = format!("{CASES}/data-list/resources.yaml");
     let bad = format!("{CASES}/fail/gateway-without-namespace/policy.yaml");
     let good = format!("{CASES}/data-list/policy.yaml");
-    let out = writ(&["apply", &bad, &good, "-r", &namespace, "-o", "json"]).expect(1);
+    let out = writ(&["apply", &bad, &good, "-r", &namespace, "-o", "json"]).expect(1).out;
     let printed: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(printed["generated"].as_array().map(Vec::len), Some(2));
     assert_eq!(printed["errors"][0]["line"], json!(29));
@@ -162,10 +139,11 @@ spec:
     let values = write(folder.path(), "values.yaml", "kind: Values\nglobalValues: {request.operation: UPDATE}\n");
     let user = write(folder.path(), "user.yaml", "kind: UserInfo\nuserInfo: {username: jane}\n");
     let resources = format!("{CASES}/data-list/resources.yaml");
-    let out = writ(&["apply", &policy, "-r", &resources, "-o", "json"]).expect(0);
+    let out = writ(&["apply", &policy, "-r", &resources, "-o", "json"]).expect(0).out;
     let printed: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(printed["generated"], json!([]), "nobody is not jane");
-    let out = writ(&["apply", &policy, "-r", &resources, "-f", &values, "--userinfo", &user, "-o", "json"]).expect(0);
+    let out =
+        writ(&["apply", &policy, "-r", &resources, "-f", &values, "--userinfo", &user, "-o", "json"]).expect(0).out;
     let printed: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(printed["generated"][0]["data"], json!({"operation": "UPDATE", "user": "jane"}));
 }
@@ -204,7 +182,7 @@ policies:
 ";
     let values = write(folder.path(), "values.yaml", values);
     let resources = format!("{CASES}/data-list/resources.yaml");
-    let out = writ(&["apply", &policy, "-r", &resources, "-f", &values, "-o", "json"]).expect(0);
+    let out = writ(&["apply", &policy, "-r", &resources, "-f", &values, "-o", "json"]).expect(0).out;
     let printed: Value = serde_json::from_str(&out).expect("JSON");
     let found: Vec<_> =
         printed["generated"].as_array().expect("a list").iter().map(|made| &made["data"]["value"]).collect();
@@ -246,7 +224,7 @@ subresources:
     let values = write(folder.path(), "values.yaml", values);
     let run = |arguments: &[&str]| -> Value {
         let arguments = [&["apply", &policy, "-r", &scale, "-o", "json"], arguments].concat();
-        serde_json::from_str(&writ(&arguments).expect(0)).expect("JSON")
+        serde_json::from_str(&writ(&arguments).expect(0).out).expect("JSON")
     };
     assert_eq!(run(&[])["generated"], json!([]), "nobody knows what a Scale belongs to");
     let made = &run(&["-f", &values])["generated"][0];
@@ -258,15 +236,15 @@ fn jp_queries_parses_and_explains() {
     let folder = tempfile::tempdir().expect("a folder");
     let input = write(folder.path(), "in.yaml", "items: [{name: a}, {name: b}]\n");
     assert_eq!(
-        writ(&["jp", "query", "items[].name", "-i", &input, "-o", "json"]).expect(0),
+        writ(&["jp", "query", "items[].name", "-i", &input, "-o", "json"]).expect(0).out,
         "[\n  \"a\",\n  \"b\"\n]\n"
     );
-    assert_eq!(writ(&["jp", "query", "length(items)", "-i", &input]).expect(0), "2\n");
+    assert_eq!(writ(&["jp", "query", "length(items)", "-i", &input]).expect(0).out, "2\n");
     writ(&["jp", "query", "missing.key", "-i", &input]).expect(1);
     writ(&["jp", "query", "items[", "-i", &input]).expect(1);
-    assert!(writ(&["jp", "parse", "a.b"]).expect(0).contains("field \"a\""));
-    assert!(writ(&["jp", "function", "split"]).expect(0).starts_with("split(string, string) -> array[string]\n"));
-    assert!(writ(&["jp", "function"]).expect(0).lines().count() > 70);
+    assert!(writ(&["jp", "parse", "a.b"]).expect(0).out.contains("field \"a\""));
+    assert!(writ(&["jp", "function", "split"]).expect(0).out.starts_with("split(string, string) -> array[string]\n"));
+    assert!(writ(&["jp", "function"]).expect(0).out.lines().count() > 70);
     let ran = writ(&["jp", "function", "splitt"]);
     assert!(ran.talk.contains("did you mean `split`?"), "{}", ran.talk);
     ran.expect(2);

@@ -1,37 +1,15 @@
 //! `writ migrate`, as somebody types it.
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::ExitCode;
 
 use serde_json::Value;
+
+use crate::support::command::writ;
 
 const OLD: &str = "type: MeshTLS\nname: tls # ours\nmesh: default\nspec:\n  from:\n  - targetRef: {kind: Mesh}\n    default: {mode: Strict}\n";
 const NEW: &str = "type: MeshTLS\nname: tls # ours\nmesh: default\nspec:\n  rules:\n  - default: {mode: Strict}\n";
 const STUCK: &str = "type: MeshTLS\nname: top\nmesh: default\nspec:\n  targetRef: {kind: MeshSubset, tags: {a: b}}\n  rules: [{default: {mode: Strict}}]\n";
-
-struct Ran {
-    code: String,
-    out: String,
-    talk: String,
-}
-
-fn writ(arguments: &[&str]) -> Ran {
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
-    let arguments = std::iter::once("writ").chain(arguments.iter().copied()).map(OsString::from);
-    let code = writ::cli::run(arguments, &mut out, &mut talk);
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: format!("{code:?}"), out: text(out), talk: text(talk) }
-}
-
-impl Ran {
-    #[track_caller]
-    fn expect(self, code: u8) -> Self {
-        assert_eq!(self.code, format!("{:?}", ExitCode::from(code)), "{}{}", self.out, self.talk);
-        self
-    }
-}
 
 /// A folder with `old.yaml` and `stuck.yaml`.
 fn folder() -> (tempfile::TempDir, String, String) {
