@@ -56,6 +56,16 @@ bench-cluster: ## generate rules on a control plane of their own, beside a bare 
 	@tests/cluster/build >/dev/null
 	$(CARGO) bench --locked --bench bench -- cluster $(ARGS)
 
+# What is found is kept beside the build, not in the corpus that the tests run.
+.PHONY: fuzz
+fuzz: TARGET ?= expression
+fuzz: FOR ?= 600
+fuzz: ## random input (TARGET=expression, template, policy or resource; FOR=seconds); needs Rust nightly and cargo-fuzz
+	@command -v cargo-fuzz >/dev/null || { echo 'make fuzz: cargo install cargo-fuzz --locked' >&2; exit 2; }
+	@mkdir -p tests/fuzz/target/corpus/$(TARGET)
+	$(CARGO) +nightly fuzz run --fuzz-dir tests/fuzz -s none $(TARGET) \
+	  tests/fuzz/target/corpus/$(TARGET) tests/fuzz/corpus/$(TARGET) -- -max_total_time=$(FOR) -timeout=10
+
 .PHONY: certs
 certs: ## a certificate authority and a leaf for development: certs/dev
 	@certs/make
