@@ -129,5 +129,9 @@ async fn overwrite(
     // The API server does not store what changes nothing.
     let moved =
         text_at(&written, &["metadata", "resourceVersion"]) != text_at(stored, &["metadata", "resourceVersion"]);
+    if moved {
+        // It may be a source itself, and to the watch our own write is no news.
+        shared.enqueue_copies(text_at(&written, &["metadata", "uid"]), false);
+    }
     Ok(if moved { Settled::Updated } else { Settled::Same })
 }
