@@ -13,6 +13,8 @@
 //! | `?` | not looked at |
 
 use std::cell::RefCell;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -299,8 +301,11 @@ fn what_happens_to_a_source() {
     let Some(scene) = scene("m-source") else { return };
     scene.stage.policy(rules(|rule| rule));
     scene.after("no sources", "CC -- --", |scene| scene.trigger("value", "1"));
-    // A clone without its source is tried again, so it may be there before the trigger's next event.
-    scene.after("late sources", "-- ?? --", |scene| scene.sources("s1"));
+    scene.after("late sources", "-- -- --", |scene| {
+        // A clone without its source is tried again for some five seconds; only then does it wait for the trigger.
+        sleep(Duration::from_secs(15));
+        scene.sources("s1");
+    });
     scene.after("the trigger changes", "U- CC CC", |scene| scene.trigger("value", "2"));
     scene.after("the sources change", "-- U- U-", |scene| scene.sources("s2"));
     let relabel = |scene: &Scene<'_>, labels: [&str; 2]| {
