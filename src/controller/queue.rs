@@ -113,6 +113,32 @@ impl<K: Clone + Eq + Hash, W: Merge> Queue<K, W> {
         }
     }
 
+    /// Adds work that begins after a pause, unless something else sets the key off before.
+    pub(super) fn add_later(&self, lane: Lane, key: K, work: W, pause: Duration) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        state.counter += 1;
+        let at = (Instant::now() + pause, state.counter);
+        let slot = state.slots.entry(key.clone()).or_insert_with(|| Slot {
+            place: Place::Paused(at),
+            work: None,
+            lane,
+            failures: 0,
+            since: Instant::now(),
+        });
+        match &mut slot.work {
+            Some(waiting) => waiting.merge(work),
+            None => slot.work = Some(work),
+        }
+        if let Place::Paused(before) = slot.place {
+            let at = at.min(before);
+            slot.place = Place::Paused(at);
+            state.paused.remove(&before);
+            state.paused.insert(at, key);
+            self.arrived.notify_one();
+        }
+    }
+
     /// The next key that is due; waits until there is one.
     pub(super) async fn take(&self) -> Task<K, W> {
         loop {
@@ -314,6 +340,26 @@ mod tests {
         assert_eq!(task.work, Words(vec!["a", "b"]));
         assert!(start.elapsed() < Duration::from_millis(1));
         assert_eq!(task.failures, 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_for_later_waits_unless_something_else_comes() {
+        let pause = Duration::from_millis(300);
+        let queue = Queue::default();
+        let start = Instant::now();
+        queue.add_later(Lane::Live, 1, words("a"), pause);
+        queue.add_later(Lane::Live, 1, words("b"), pause * 2);
+        queue.add_later(Lane::Live, 2, words("c"), pause);
+        queue.add(Lane::Live, 2, words("d"));
+        let task = queue.take().await;
+        assert_eq!((task.key, task.work), (2, Words(vec!["c", "d"])));
+        assert!(start.elapsed() < Duration::from_millis(1));
+        let task = queue.take().await;
+        assert_eq!((task.key, task.work), (1, Words(vec!["a", "b"])));
+        assert_eq!(start.elapsed().as_millis() / 10 * 10, 300);
+        queue.add_later(Lane::Live, 1, words("e"), pause);
+        queue.done(&1);
+        assert_eq!(queue.take().await.work, words("e"), "nothing is lost that comes while the key is worked on");
     }
 
     #[tokio::test(start_paused = true)]

@@ -30,6 +30,9 @@ use crate::telemetry::GenerateMetrics;
 
 /// Objects that wait in the queue; beyond that a key is enough, and the object is read when its turn comes.
 const HELD_OBJECTS: usize = 512;
+/// A generated object that somebody deletes stays away for so long. Many a client waits for the end of what it deletes by
+/// asking for the name, again and again; if another were there at once, it would never see the end.
+const ABSENCE: Duration = Duration::from_millis(300);
 
 pub(super) struct Shared {
     pub(super) api: Api,
@@ -307,18 +310,29 @@ impl Shared {
 
     /// Has the rule that made an object look at it again, if it keeps its objects in step.
     pub(super) fn enqueue_owner(&self, lane: Lane, marks: &Marks, causes: Causes, lost_source: Option<&str>) {
+        if let Some((key, work)) = self.owners_work(marks, causes, lost_source) {
+            self.queue.add(lane, key, work);
+        }
+    }
+
+    /// Has the rule that made an object which somebody has just deleted make it again, after a moment.
+    pub(super) fn restore(&self, marks: &Marks) {
+        if let Some((key, work)) = self.owners_work(marks, Causes::DOWNSTREAM, None) {
+            self.queue.add_later(Lane::Live, key, work, ABSENCE);
+        }
+    }
+
+    fn owners_work(&self, marks: &Marks, causes: Causes, lost_source: Option<&str>) -> Option<(WorkKey, Work)> {
         let snapshot = self.snapshot.load();
-        let Some(entry) = snapshot.rule(&marks.policy, &marks.rule) else {
-            return;
-        };
+        let entry = snapshot.rule(&marks.policy, &marks.rule)?;
         // What was made for a request cannot be made again without it; only the end of a source is plain enough.
         let can_tell = marks.trigger.is_findable() && !entry.rule.needs_request || lost_source.is_some();
         if !self.is_working() || !entry.rule.synchronize || !can_tell {
-            return;
+            return None;
         }
         let mut work = Work::new(causes, marks.trigger.clone());
         work.lost_sources.extend(lost_source.map(str::to_owned));
-        self.queue.add(lane, WorkKey::new(&marks.policy, &marks.rule, &marks.trigger), work);
+        Some((WorkKey::new(&marks.policy, &marks.rule, &marks.trigger), work))
     }
 
     /// Has everybody who copied a source look at it again.

@@ -212,7 +212,7 @@ async fn downstream(shared: Arc<Shared>, key: WatchKey, mut events: Receiver<Eve
             Event::Deleted(object) => {
                 let record = shared.downstream().remove(&ObjectKey::of(&object));
                 if let Some(record) = record {
-                    shared.enqueue_owner(Lane::Live, &record.marks, Causes::DOWNSTREAM, None);
+                    shared.restore(&record.marks);
                     shared.enqueue_copies(&record.uid, true);
                 }
             }
