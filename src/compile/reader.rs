@@ -4,17 +4,18 @@
 //! have something to say; what the API server's schema thinks of such a document is reported apart.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 use serde_json::{Map, Value};
+use smallvec::SmallVec;
 
 use super::Findings;
 use crate::core::nearest;
-use crate::core::problem::{FieldPath, Reason};
+use crate::core::problem::{FieldPath, Reason, Trunk};
 use crate::core::structural::describe;
 
-/// Most objects have no more fields than this.
-const USUAL_FIELDS: usize = 12;
+/// Names of fields; most objects have no more than these.
+type Names = SmallVec<[&'static str; 12]>;
 
 /// A value that may be absent, and where it stands or would stand.
 #[derive(Clone, Debug)]
@@ -27,7 +28,8 @@ pub(crate) struct Node<'v> {
 pub(crate) struct Object<'v> {
     entries: Option<&'v Map<String, Value>>,
     pub(crate) path: FieldPath,
-    asked: RefCell<Vec<&'static str>>,
+    trunk: OnceCell<Trunk>,
+    asked: RefCell<Names>,
     passed_over: RefCell<Vec<&'static str>>,
 }
 
@@ -62,7 +64,8 @@ impl<'v> Node<'v> {
         Object {
             entries,
             path: self.path.clone(),
-            asked: RefCell::new(Vec::with_capacity(USUAL_FIELDS)),
+            trunk: OnceCell::new(),
+            asked: RefCell::default(),
             passed_over: RefCell::default(),
         }
     }
@@ -71,7 +74,8 @@ impl<'v> Node<'v> {
     pub(crate) fn list(&self, findings: &mut Findings) -> Vec<Node<'v>> {
         match self.value {
             Some(Value::Array(items)) => {
-                items.iter().enumerate().map(|(index, item)| Node::new(Some(item), self.path.index(index))).collect()
+                let trunk = self.path.trunk();
+                items.iter().enumerate().map(|(index, item)| Node::new(Some(item), trunk.index(index))).collect()
             }
             Some(other) => {
                 self.mistyped("a list", other, findings);
@@ -84,10 +88,13 @@ impl<'v> Node<'v> {
     /// The entries of a map whose keys are the user's own, in the order of the keys.
     pub(crate) fn entries(&self, findings: &mut Findings) -> Vec<(&'v str, Node<'v>)> {
         match self.value {
-            Some(Value::Object(entries)) => entries
-                .iter()
-                .map(|(key, value)| (key.as_str(), Node::new(Some(value), self.path.key(key.as_str()))))
-                .collect(),
+            Some(Value::Object(entries)) => {
+                let trunk = self.path.trunk();
+                let node = |(key, value): (&'v String, &'v Value)| {
+                    (key.as_str(), Node::new(Some(value), trunk.key(key.as_str())))
+                };
+                entries.iter().map(node).collect()
+            }
             Some(other) => {
                 self.mistyped("a mapping", other, findings);
                 Vec::new()
@@ -117,12 +124,13 @@ impl<'v> Object<'v> {
     /// The field of that name.
     pub(crate) fn get(&self, name: &'static str) -> Node<'v> {
         self.asked.borrow_mut().push(name);
-        Node::new(self.entries.and_then(|entries| entries.get(name)), self.path.field(name))
+        self.peek(name)
     }
 
     /// The field of that name, without its counting as known.
     pub(crate) fn peek(&self, name: &'static str) -> Node<'v> {
-        Node::new(self.entries.and_then(|entries| entries.get(name)), self.path.field(name))
+        let trunk = self.trunk.get_or_init(|| self.path.trunk());
+        Node::new(self.entries.and_then(|entries| entries.get(name)), trunk.field(name))
     }
 
     /// Counts fields as known that are read by another way, or need no check.

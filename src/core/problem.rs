@@ -11,15 +11,17 @@ use std::sync::Arc;
 
 /// The way from the root of a document to one of its values.
 ///
-/// A path shares its beginning with the paths it was made from: readers make one for every field they look at, and
-/// hardly any is ever told to anybody.
+/// Readers make one for every field they look at, and hardly any is ever told to anybody: so its last step lies in the
+/// path itself, and the way there is shared with its neighbours (see [`Trunk`]).
 #[derive(Clone, Default)]
-pub struct FieldPath(Option<Arc<Link>>);
-
-struct Link {
-    parent: FieldPath,
-    step: Step,
+pub struct FieldPath {
+    above: Trunk,
+    last: Option<Step>,
 }
+
+/// The way to an object or list, of which paths to its fields or elements are made at next to no cost.
+#[derive(Clone, Default)]
+pub struct Trunk(Option<Arc<FieldPath>>);
 
 /// One step of a [`FieldPath`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,25 +96,30 @@ impl FieldPath {
     /// `self.name`
     #[must_use]
     pub fn field(&self, name: impl Into<Cow<'static, str>>) -> Self {
-        self.step(Step::Field(name.into()))
+        self.trunk().field(name)
     }
 
     /// `self[index]`
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        self.step(Step::Index(index))
+        self.trunk().index(index)
     }
 
     /// `self["key"]`
     #[must_use]
     pub fn key(&self, key: impl Into<String>) -> Self {
-        self.step(Step::Key(key.into()))
+        self.trunk().key(key)
+    }
+
+    /// For somebody who is going to make several paths below this one.
+    pub fn trunk(&self) -> Trunk {
+        Trunk(self.last.is_some().then(|| Arc::new(self.clone())))
     }
 
     /// This path seen from further up: `parent` followed by its steps.
     #[must_use]
     pub fn below(&self, parent: &Self) -> Self {
-        self.steps().into_iter().fold(parent.clone(), |path, step| path.step(step.clone()))
+        self.steps().into_iter().fold(parent.clone(), |path, step| path.trunk().step(step.clone()))
     }
 
     /// A value below, at the `/`-joined path that templates use; digits are taken for the index of a list.
@@ -128,7 +135,7 @@ impl FieldPath {
                 end => {
                     if !part.is_empty() {
                         let part = std::mem::take(&mut part);
-                        path = path.step(part.parse().map_or(Step::Field(part.into()), Step::Index));
+                        path = path.trunk().step(part.parse().map_or(Step::Field(part.into()), Step::Index));
                     }
                     if end.is_none() {
                         return path;
@@ -140,15 +147,31 @@ impl FieldPath {
 
     /// From the root to the value.
     pub fn steps(&self) -> Vec<&Step> {
-        let upwards = std::iter::successors(self.0.as_deref(), |link| link.parent.0.as_deref());
-        let mut steps: Vec<_> = upwards.map(|link| &link.step).collect();
+        let upwards = std::iter::successors(Some(self), |path| path.above.0.as_deref());
+        let mut steps: Vec<_> = upwards.filter_map(|path| path.last.as_ref()).collect();
         steps.reverse();
         steps
     }
+}
 
-    fn step(&self, step: Step) -> Self {
-        let parent = self.clone();
-        Self(Some(Arc::new(Link { parent, step })))
+impl Trunk {
+    /// The field of that name.
+    pub fn field(&self, name: impl Into<Cow<'static, str>>) -> FieldPath {
+        self.step(Step::Field(name.into()))
+    }
+
+    /// The element at that index.
+    pub fn index(&self, index: usize) -> FieldPath {
+        self.step(Step::Index(index))
+    }
+
+    /// The entry under that key of the user's own.
+    pub fn key(&self, key: impl Into<String>) -> FieldPath {
+        self.step(Step::Key(key.into()))
+    }
+
+    fn step(&self, step: Step) -> FieldPath {
+        FieldPath { above: self.clone(), last: Some(step) }
     }
 }
 

@@ -175,6 +175,7 @@ impl<'a> Cursor<'a> {
 fn end_of_string(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     let (mut at, mut has_escapes) = (from, false);
     loop {
+        at = next_mark(bytes, at);
         match bytes.get(at)? {
             b'"' => return Some((at + 1, has_escapes)),
             b'\\' => {
@@ -184,6 +185,27 @@ fn end_of_string(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
             _ => at += 1,
         }
     }
+}
+
+/// Where the next quote or backslash is, or less than eight bytes before it or the end: eight bytes are looked at in one go.
+fn next_mark(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let eight = u64::from_le_bytes(*eight);
+        let found = lanes_with(eight, b'"') | lanes_with(eight, b'\\');
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    at
+}
+
+/// The highest bit of each byte that is `wanted`; above the first of them, of others too.
+fn lanes_with(eight: u64, wanted: u8) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const TOPS: u64 = ONES << 7;
+    let zero_where_wanted = eight ^ (ONES * u64::from(wanted));
+    zero_where_wanted.wrapping_sub(ONES) & !zero_where_wanted & TOPS
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
         let loops: Vec<_> = nodes.iter().map(|entry| compile_loop(entry, around, findings)).collect();
         loops.into_iter().collect::<Option<Vec<_>>>().map(Targets::Foreach)
     } else {
-        compile_output(node, around, findings).map(Targets::Once)
+        compile_output(node, around, findings).map(|output| Targets::Once(Box::new(output)))
     };
     Made { synchronize, orphan_on_policy_delete, generate_existing, targets }
 }

@@ -71,7 +71,7 @@ pub struct Rule {
 /// What a rule makes.
 #[derive(Clone, Debug)]
 pub enum Targets {
-    Once(Output),
+    Once(Box<Output>),
     Foreach(Vec<Loop>),
 }
 
