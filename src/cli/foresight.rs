@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::changes::changes;
 use super::clock;
 use super::connection::Cluster;
-use crate::cluster::apply::{Method, replacement};
+use crate::cluster::apply::{Basis, Method, replacement};
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
 use crate::core::generate::{Evaluation, Facts, Plan, Policy, Rule, RuleError, Trigger, drive};
 use crate::core::resource::ObjectKey;
@@ -115,7 +115,7 @@ fn act(
     let namespace = key.namespace.as_deref();
     let method = if policy.server_side_apply { Method::Apply } else { Method::Replace };
     let body = match method {
-        Method::Replace => replacement(wanted, &stored),
+        Method::Replace => replacement(wanted, Basis::of(&stored)),
         Method::Apply => wanted.clone(),
     };
     let next = match cluster.rehearse(&kind, namespace, &key.name, &body, method) {

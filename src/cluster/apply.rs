@@ -154,10 +154,24 @@ impl Writer {
     }
 }
 
-/// The body of a replacement: the wanted one at the version of the stored one.
-pub fn replacement(wanted: &Value, stored: &Value) -> Value {
+/// The object that is written over, in one version of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Basis<'b> {
+    pub uid: &'b str,
+    pub version: &'b str,
+}
+
+impl<'b> Basis<'b> {
+    pub fn of(stored: &'b Value) -> Self {
+        let text = |field| text_at(stored, &["metadata", field]);
+        Self { uid: text("uid"), version: text("resourceVersion") }
+    }
+}
+
+/// The body of a replacement: the wanted one, in place of exactly that version of exactly that object.
+pub fn replacement(wanted: &Value, basis: Basis<'_>) -> Value {
     let mut body = wanted.clone();
-    body["metadata"]["resourceVersion"] = text_at(stored, &["metadata", "resourceVersion"]).into();
-    body["metadata"]["uid"] = text_at(stored, &["metadata", "uid"]).into();
+    body["metadata"]["resourceVersion"] = basis.version.into();
+    body["metadata"]["uid"] = basis.uid.into();
     body
 }

@@ -33,6 +33,13 @@ pub(super) struct Record {
     pub(super) settled: Option<(u64, u64)>,
 }
 
+impl Record {
+    /// Whether it holds what came of our own last write.
+    pub(super) fn is_as_we_left_it(&self) -> bool {
+        self.settled.is_some_and(|(_, left)| left == self.content)
+    }
+}
+
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {

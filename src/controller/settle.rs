@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::downstream::Record;
 use super::shared::Shared;
-use crate::cluster::apply::{Method, WriteError, replacement};
+use crate::cluster::apply::{Basis, Method, WriteError, replacement};
 use crate::cluster::{ClusterError, Rehearsal};
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
 use crate::core::generate::{Reach, Target};
@@ -39,13 +40,25 @@ const ATTEMPTS: usize = 4;
 
 pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>) -> Result<Settled, WriteError> {
     let wanted = fingerprint(&target.body);
-    let record = shared.downstream().get(&target.key).map(|record| (record.content, record.settled));
-    if let Some((content, settled)) = record
-        && (content == wanted || settled == Some((wanted, content)))
+    let record = shared.downstream().get(&target.key).cloned();
+    if record
+        .as_ref()
+        .is_some_and(|record| record.content == wanted || record.settled == Some((wanted, record.content)))
     {
         return Ok(Settled::Same);
     }
     let mut known = record.is_some() || manner.look_first;
+    if manner.synchronize
+        && let Some(record) = record.filter(Record::is_as_we_left_it)
+    {
+        // Nobody has touched it since our last write, and that was another content: no need to look at it again. If
+        // somebody was faster than the watch, the version tells.
+        let basis = Basis { uid: &record.uid, version: &record.version.to_string() };
+        match write(shared, target, basis, wanted, manner).await {
+            Err(WriteError::Cluster(ClusterError::Conflict { .. } | ClusterError::Missing { .. })) => {}
+            other => return other,
+        }
+    }
     for _ in 0..ATTEMPTS {
         if !known {
             match create(shared, target, wanted, manner).await? {
@@ -109,29 +122,51 @@ async fn overwrite(
     if !text_at(stored, &["metadata", "deletionTimestamp"]).is_empty() {
         return Ok(Settled::Left);
     }
-    let body = match manner.method {
-        Method::Replace => replacement(&target.body, stored),
-        Method::Apply => target.body.clone(),
-    };
-    let send = |rehearsal| shared.writer.overwrite(manner.reach, &body, manner.method, rehearsal);
+    let basis = Basis::of(stored);
     let same = match compare(&target.body, stored) {
         Comparison::Same => true,
         // Defaults of the API server, or somebody's addition? It knows its defaults.
-        Comparison::MoreThanWanted => fingerprint(&send(Rehearsal::Yes).await?) == fingerprint(stored),
+        Comparison::MoreThanWanted => {
+            let rehearsed = send(shared, target, basis, manner, Rehearsal::Yes).await?;
+            fingerprint(&rehearsed) == fingerprint(stored)
+        }
         Comparison::Differs => false,
     };
     if same {
         shared.downstream().settled(stored, wanted);
         return Ok(Settled::Same);
     }
-    let written = send(Rehearsal::No).await?;
+    write(shared, target, basis, wanted, manner).await
+}
+
+async fn write(
+    shared: &Shared,
+    target: &Target,
+    basis: Basis<'_>,
+    wanted: u64,
+    manner: Manner<'_>,
+) -> Result<Settled, WriteError> {
+    let written = send(shared, target, basis, manner, Rehearsal::No).await?;
     shared.downstream().settled(&written, wanted);
     // The API server does not store what changes nothing.
-    let moved =
-        text_at(&written, &["metadata", "resourceVersion"]) != text_at(stored, &["metadata", "resourceVersion"]);
+    let moved = Basis::of(&written).version != basis.version;
     if moved {
         // It may be a source itself, and to the watch our own write is no news.
-        shared.enqueue_copies(text_at(&written, &["metadata", "uid"]), false);
+        shared.enqueue_copies(Basis::of(&written).uid, false);
     }
     Ok(if moved { Settled::Updated } else { Settled::Same })
+}
+
+async fn send(
+    shared: &Shared,
+    target: &Target,
+    basis: Basis<'_>,
+    manner: Manner<'_>,
+    rehearsal: Rehearsal,
+) -> Result<Value, WriteError> {
+    let body = match manner.method {
+        Method::Replace => &replacement(&target.body, basis),
+        Method::Apply => &target.body,
+    };
+    shared.writer.overwrite(manner.reach, body, manner.method, rehearsal).await
 }
