@@ -111,6 +111,9 @@ pub(super) fn tell_texts(warnings: &[String]) -> Vec<String> {
 
 /// Warnings travel in a header: no control characters, no more than is shown.
 fn one_line(text: &str) -> String {
+    if text.len() <= WARNING_CHARS && !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
     let clean = text.chars().map(|char| if char.is_control() { ' ' } else { char });
     if text.chars().nth(WARNING_CHARS).is_none() {
         return clean.collect();
