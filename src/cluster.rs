@@ -1,4 +1,4 @@
-//! All I/O with a Kubernetes API server.
+//! All I/O with a Kubernetes API server, and with services that rules name.
 
 pub mod access;
 mod api;
@@ -15,6 +15,7 @@ mod lean;
 pub mod lease;
 pub mod memory;
 pub mod registration;
+mod service;
 pub mod status;
 pub mod watch;
 
@@ -23,3 +24,4 @@ pub use api::{Api, Page, Rehearsal, Selection};
 pub use client::connect;
 pub use error::ClusterError;
 pub use fetch::Reader;
+pub use service::{ServiceOptions, Services};

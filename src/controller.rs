@@ -41,13 +41,13 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::warn;
 
-use crate::cluster::Api;
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::{Scribe, events};
 use crate::cluster::lease::Lease;
 use crate::cluster::memory::Memory;
-use crate::core::generate::Brake;
+use crate::cluster::{Api, Reader, ServiceOptions, Services};
+use crate::core::generate::{Brake, Outbound};
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
 use crate::telemetry::{GenerateMetrics, Health};
@@ -71,6 +71,9 @@ pub struct Options {
     pub workers: usize,
     /// Deletions per rule and minute beyond which the brake holds.
     pub delete_brake: usize,
+    /// Hosts whose services rules may call.
+    pub outbound: Outbound,
+    pub services: ServiceOptions,
 }
 
 /// The controller, ready to run.
@@ -96,6 +99,8 @@ impl Controller {
         let (sender, chores) = mpsc::unbounded_channel();
         let defaults = Settings::read(&Map::new(), &options.namespace, &mut Vec::new());
         let parts = Parts {
+            reader: Reader::new(api.clone(), discovery.clone()).with_services(Services::new(options.services.clone())),
+            outbound: options.outbound.clone(),
             writer: Writer::new(api.clone(), discovery.clone(), tenure.clone()),
             api,
             discovery,
@@ -127,6 +132,16 @@ impl Controller {
     /// The kinds of the cluster, as they are found out here.
     pub fn discovery(&self) -> Arc<Discovery> {
         self.shared.discovery.clone()
+    }
+
+    /// What rules look things up with.
+    pub fn reader(&self) -> Reader {
+        self.shared.reader.clone()
+    }
+
+    /// The hosts whose services rules may call.
+    pub fn outbound(&self) -> Outbound {
+        self.shared.outbound.clone()
     }
 
     /// Whether this replica is the one that works.

@@ -53,7 +53,7 @@ pub struct Apply {
 impl Apply {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let Self { policies, resources, sources, values, userinfo, cluster, format } = self;
-        let mut simulation = Simulation::default();
+        let mut simulation = Simulation { online: cluster, ..Simulation::default() };
         if let Some(path) = values {
             simulation.values = Values::read(&path)?;
         }

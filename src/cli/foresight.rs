@@ -7,7 +7,7 @@ use super::clock;
 use super::connection::Cluster;
 use crate::cluster::apply::{Basis, Method, replacement};
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
-use crate::core::generate::{Evaluation, Facts, Plan, Policy, Rule, RuleError, Trigger, drive};
+use crate::core::generate::{Evaluation, Facts, Outbound, Plan, Policy, Rule, RuleError, Trigger, drive};
 use crate::core::resource::ObjectKey;
 
 /// One object and what would become of it.
@@ -69,6 +69,7 @@ impl Step {
 /// Evaluates a rule for an object that is simply there.
 pub(super) fn evaluate(cluster: &mut Cluster, rule: &Rule, object: &Value) -> Result<Evaluation, RuleError> {
     let mut facts = Facts::new(clock::now(), clock::seed());
+    facts.outbound = Outbound::any();
     drive(rule, &Trigger::background(object.clone()), &mut facts, |fetch| cluster.answer(fetch))
 }
 

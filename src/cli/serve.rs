@@ -50,6 +50,8 @@ pub struct Serve {
     #[command(flatten)]
     generate: GenerateArgs,
     #[command(flatten)]
+    services: ServiceArgs,
+    #[command(flatten)]
     admission: AdmissionArgs,
     #[command(flatten)]
     control_plane: ControlPlaneArgs,
@@ -153,6 +155,26 @@ struct GenerateArgs {
     /// What goes beyond that, and beyond half of them, is held and shown.
     #[arg(long, env = "WRIT_DELETE_BRAKE", default_value_t = 100)]
     delete_brake: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Services that rules call")]
+struct ServiceArgs {
+    /// The hosts whose services a ClusterPolicy may call (`apiCall.service`), separated by commas, with `*` and `?` as
+    /// wildcards: every host if not given, none if empty. A Policy of a namespace may call none, and link-local addresses
+    /// are never called.
+    #[arg(long, env = "WRIT_SERVICE_HOSTS", default_value = "*", value_delimiter = ',')]
+    service_hosts: Vec<String>,
+    /// How long a call may take; 0 for as long as it likes.
+    #[arg(long, env = "WRIT_SERVICE_TIMEOUT", default_value = "30s", value_parser = duration::parse)]
+    service_timeout: Duration,
+    /// The largest response of a service, in bytes; 0 for any.
+    #[arg(long, env = "WRIT_SERVICE_RESPONSE_LIMIT", default_value_t = 2_000_000)]
+    service_response_limit: usize,
+    /// A projected token for calls without an Authorization header. It is sent to every service that rules call; without the
+    /// file, nothing is sent.
+    #[arg(long, env = "WRIT_SERVICE_TOKEN_FILE", default_value = "/var/run/secrets/tokens/api-token")]
+    service_token_file: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use super::load::{self, Placed};
 use super::values::{Given, Values};
 use super::{clock, complaint};
 use crate::compile;
-use crate::core::generate::{Answer, Apply, Evaluation, Facts, Fetch, Policy, Rule, Trigger, drive};
+use crate::core::generate::{Answer, Apply, Evaluation, Facts, Fetch, Outbound, Policy, Rule, Trigger, drive};
 use crate::core::kinds::{self, Scope};
 use crate::core::problem::Problem;
 use crate::core::resource::{Gvk, ObjectKey, text_at};
@@ -36,6 +36,8 @@ pub(super) struct Simulation {
     pub(super) values: Values,
     /// `userInfo`, `roles`, `clusterRoles` of the requester.
     pub(super) requester: Map<String, Value>,
+    /// A cluster is asked for what the files do not have.
+    pub(super) online: bool,
 }
 
 /// What came of a run.
@@ -151,6 +153,7 @@ impl Simulation {
         let mut facts = Facts::new(clock::now(), seed(&[&policy, &rule.name, &trigger]));
         let request = self.request(object, &given);
         (facts.given, facts.given_each) = (given.variables, given.each);
+        (facts.outbound, facts.offline) = (Outbound::any(), !self.online);
         let skip = |because: String| Skipped {
             policy: policy.clone(),
             rule: rule.name.clone(),

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::ClusterError;
 use super::api::{Api, Selection};
 use super::discovery::Discovery;
+use super::service::Services;
 use crate::core::generate::{Answer, Fetch};
 
 /// Answers requests from the cluster.
@@ -17,11 +18,17 @@ use crate::core::generate::{Answer, Fetch};
 pub struct Reader {
     api: Api,
     discovery: Arc<Discovery>,
+    services: Option<Services>,
 }
 
 impl Reader {
     pub fn new(api: Api, discovery: Arc<Discovery>) -> Self {
-        Self { api, discovery }
+        Self { api, discovery, services: None }
+    }
+
+    /// The same, which also calls services.
+    pub fn with_services(self, services: Services) -> Self {
+        Self { services: Some(services), ..self }
     }
 
     /// The answer to a request. An API server that is not there is an error, not an answer: the caller waits for it.
@@ -46,7 +53,12 @@ impl Reader {
             },
             Fetch::Call(call) => self.api.raw(&call.path().to_string(), call.body()).await,
             Fetch::Host(name) => return Ok(resolve(name).await),
-            Fetch::Service(_) => return Ok(unavailable("calls of services")),
+            Fetch::Service(service) => {
+                return Ok(match &self.services {
+                    Some(services) => services.answer(service).await,
+                    None => Answer::Failed("services are called by `writ serve` alone".to_owned()),
+                });
+            }
             Fetch::Image(_) => return Ok(unavailable("image look-ups")),
             Fetch::Global(_) => return Ok(unavailable("global context entries")),
         };

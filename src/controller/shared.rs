@@ -21,7 +21,7 @@ use crate::cluster::events::Herald;
 use crate::cluster::lease::Tenure;
 use crate::cluster::{Api, Reader};
 use crate::core::generate::progress::{Progress, RuleProgress, Sighting};
-use crate::core::generate::{Brake, Marks, PolicyKey, TriggerRef, Way};
+use crate::core::generate::{Brake, Marks, Outbound, PolicyKey, TriggerRef, Way};
 use crate::core::matching::Resource;
 use crate::core::resource::{Gvk, ObjectKey};
 use crate::core::settings::Settings;
@@ -38,6 +38,7 @@ pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
+    pub(super) outbound: Outbound,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
     pub(super) herald: Herald,
@@ -94,6 +95,8 @@ impl Drop for Underway<'_> {
 pub(super) struct Parts {
     pub(super) api: Api,
     pub(super) discovery: Arc<Discovery>,
+    pub(super) reader: Reader,
+    pub(super) outbound: Outbound,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
     pub(super) herald: Herald,
@@ -111,6 +114,8 @@ impl Shared {
         let Parts {
             api,
             discovery,
+            reader,
+            outbound,
             writer,
             tenure,
             herald,
@@ -123,9 +128,10 @@ impl Shared {
             brake,
         } = parts;
         Self {
-            reader: Reader::new(api.clone(), discovery.clone()),
             api,
             discovery,
+            reader,
+            outbound,
             writer,
             tenure,
             herald,

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `rule` | policies and rules, compiled |
 //! | `trigger` | the object and the request that set a rule off |
-//! | `gate`, `fetch`, `api_path` | what a rule may look up and write |
+//! | `gate`, `fetch`, `api_path`, `service_url` | what a rule may look up and write |
 //! | `facts` | what has been looked up |
 //! | `context` | named values of a rule |
 //! | `evaluate` | match, preconditions, targets |
@@ -40,6 +40,7 @@ pub mod registration;
 pub mod request;
 pub mod retention;
 mod rule;
+mod service_url;
 mod trigger;
 mod way;
 
@@ -54,6 +55,7 @@ pub use fetch::{ApiFetch, Fetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetc
 pub use gate::{Gate, Outbound, Reach};
 pub use plan::{Failure, Mode, Place, Plan, Source, Target};
 pub use rule::{Apply, Loop, Output, Pattern, Policy, Rule, TargetKind, Targets, Webhook};
+pub use service_url::ServiceUrl;
 pub use trigger::Trigger;
 pub use way::Way;
 

@@ -4,6 +4,7 @@
 //! events. "Nothing happens" is asserted behind a [`Stage::fence`]: later work that is seen done.
 
 mod clones;
+mod context;
 mod data;
 mod lists;
 mod matrix;

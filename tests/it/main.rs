@@ -20,3 +20,4 @@ mod readme;
 mod registration;
 mod serve;
 mod server;
+mod services;

@@ -22,7 +22,7 @@ use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
-use crate::core::generate::{Answer, Facts, Fetch, Policy};
+use crate::core::generate::{Answer, Facts, Fetch, Outbound, Policy};
 use crate::core::matching::{Requester, UserPatterns};
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
@@ -42,6 +42,7 @@ pub(super) struct Front {
     api: Api,
     discovery: Arc<Discovery>,
     reader: Reader,
+    outbound: Outbound,
     registrar: Registrar,
     bindings: Bindings,
     snapshot: Arc<ArcSwap<Snapshot>>,
@@ -80,7 +81,8 @@ impl Front {
         };
         let discovery = controller.discovery();
         Self {
-            reader: Reader::new(api.clone(), discovery.clone()),
+            reader: controller.reader(),
+            outbound: controller.outbound(),
             registrar: Registrar::new(api.clone(), names),
             bindings: Bindings::new(api.clone()),
             snapshot: controller.snapshot(),
@@ -262,10 +264,18 @@ impl Counter for Front {
 
     fn facts(&self) -> Facts {
         let now = Timestamp::now();
-        Facts::new(now, now.as_nanosecond() as u64)
+        let mut facts = Facts::new(now, now.as_nanosecond() as u64);
+        facts.outbound = self.outbound.clone();
+        facts
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {
+        // Only the service knows what a POST does there, and a dry run must do nothing.
+        if let Fetch::Service(service) = fetch
+            && service.body().is_some()
+        {
+            return Answer::Failed("nothing is posted for a preview".to_owned());
+        }
         self.reader.answer(fetch).await.unwrap_or_else(|error| Answer::Failed(error.to_string()))
     }
 }

@@ -17,9 +17,10 @@ use tracing::info;
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
 use super::routes::KnownRoutes;
-use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve};
-use crate::cluster::{Api, connect};
+use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
+use crate::cluster::{Api, ServiceOptions, connect};
 use crate::controller::{Controller, Options};
+use crate::core::generate::Outbound;
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
 use crate::telemetry::{self, Health, Metrics, Outcome};
 use crate::webhook::{self, MeshView};
@@ -56,6 +57,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         certificates,
         cluster,
         generate,
+        services,
         admission,
         control_plane,
         limits,
@@ -97,7 +99,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         true => None,
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
-    let controller = client.clone().map(|client| controller(client, &namespace, generate, &metrics, &health));
+    let controller = client.clone().map(|client| controller(client, &namespace, generate, services, &metrics, &health));
     let installed = webhook_configuration.first().cloned().unwrap_or_default();
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
         Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, controller))
@@ -208,7 +210,15 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn controller(client: Client, namespace: &str, args: GenerateArgs, metrics: &Metrics, health: &Health) -> Controller {
+fn controller(
+    client: Client,
+    namespace: &str,
+    args: GenerateArgs,
+    services: ServiceArgs,
+    metrics: &Metrics,
+    health: &Health,
+) -> Controller {
+    let ServiceArgs { service_hosts, service_timeout, service_response_limit, service_token_file } = services;
     let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake } = args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
@@ -220,6 +230,12 @@ fn controller(client: Client, namespace: &str, args: GenerateArgs, metrics: &Met
         identity: format!("{identity}_{chance:016x}"),
         workers: usize::from(generate_workers),
         delete_brake: delete_brake as usize,
+        outbound: Outbound::new(service_hosts),
+        services: ServiceOptions {
+            timeout: service_timeout,
+            response_limit: service_response_limit,
+            token_file: service_token_file,
+        },
     };
     Controller::new(client, options, metrics.generate(), health)
 }

@@ -1,13 +1,14 @@
 //! Context entries of a rule or of a `foreach` entry.
 
 use serde_json::Value;
+use x509_parser::pem::Pem;
 
 use super::rule::{Entries, Surroundings, compile_template};
 use crate::compile::Findings;
 use crate::compile::reader::{Node, Object};
 use crate::core::expr::{Expression, Template};
 use crate::core::generate::context::{ApiCall, Entry, EntrySource, Query, RESERVED, Variable};
-use crate::core::generate::gate::{Gate, Outbound, Refusal};
+use crate::core::generate::gate::{Gate, Outbound, Reach, Refusal};
 use crate::core::problem::Reason;
 
 const SOURCES: [&str; 5] = ["variable", "configMap", "apiCall", "imageRegistry", "globalReference"];
@@ -144,6 +145,7 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
         call,
         query: read_query(&query, findings)?,
         default: default.value().cloned(),
+        is_service: service.is_present(),
     }))
 }
 
@@ -152,21 +154,49 @@ fn check_service(service: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
         return;
     }
     let fields = service.object(findings);
-    let (url, headers) = (fields.get("url"), fields.get("headers"));
-    fields.get("caBundle");
+    let (url, headers, bundle) = (fields.get("url"), fields.get("headers"), fields.get("caBundle"));
     fields.refuse_unknown(findings);
-    if url.text(findings).unwrap_or_default().is_empty() {
+    let text = url.text(findings).unwrap_or_default();
+    if text.is_empty() {
         findings.refuse(&url.path, Reason::Required, "a service needs its url");
+    } else if !text.contains("{{") {
+        check_url(&text, &url, findings);
     }
     for header in headers.list(findings) {
         let header = header.object(findings);
-        header.get("key");
+        let key = header.get("key");
         header.get("value");
         header.refuse_unknown(findings);
+        if key.text(findings).unwrap_or_default().is_empty() {
+            findings.refuse(&key.path, Reason::Required, "a header needs its key");
+        }
+    }
+    if let Some(pem) = bundle.text(findings)
+        && !pem.is_empty()
+        && !pem.contains("{{")
+        && !holds_certificates(&pem)
+    {
+        findings.refuse(&bundle.path, Reason::Format, "must be certificates in PEM");
     }
     if around.policy.namespace.is_some() {
         findings.refuse(&service.path, Reason::Forbidden, "a Policy cannot leave its namespace; use a ClusterPolicy");
     }
+}
+
+/// Which hosts an operator permits is not known here; an address that is wrong for everybody is.
+fn check_url(text: &str, url: &Node<'_>, findings: &mut Findings) {
+    let refusal = Gate::new(&Reach::Cluster, &Outbound::any()).service(text, Vec::new(), None, None).err();
+    match refusal {
+        None => {}
+        Some(refusal @ Refusal::Url { .. }) => findings.refuse(&url.path, Reason::Format, refusal.to_string()),
+        Some(refusal) => findings.refuse(&url.path, Reason::Forbidden, refusal.to_string()),
+    }
+}
+
+fn holds_certificates(pem: &str) -> bool {
+    let mut blocks = Pem::iter_from_buffer(pem.as_bytes()).peekable();
+    blocks.peek().is_some()
+        && blocks.all(|block| block.is_ok_and(|block| block.label == "CERTIFICATE" && block.parse_x509().is_ok()))
 }
 
 /// A path without variables is tried on the gate; of one with variables only what can be seen is checked.

@@ -44,6 +44,17 @@ pub enum EntrySource {
     },
 }
 
+impl EntrySource {
+    /// Whether somebody beside the API server has to be asked.
+    fn is_elsewhere(&self) -> bool {
+        match self {
+            Self::ApiCall(call) => call.is_service,
+            Self::ImageRegistry { .. } | Self::GlobalReference { .. } => true,
+            Self::Variable(_) | Self::ConfigMap(_) => false,
+        }
+    }
+}
+
 /// `variable`. At least one of value and query is there.
 #[derive(Clone, Debug)]
 pub struct Variable {
@@ -60,6 +71,8 @@ pub struct ApiCall {
     pub query: Option<Query>,
     /// Used as it is when the call fails.
     pub default: Option<Value>,
+    /// It is not the API server that is called.
+    pub is_service: bool,
 }
 
 /// A bare expression field (`jmesPath`). With braces in it, its text is known only when it runs.

@@ -23,6 +23,9 @@ pub struct Facts {
     pub limits: Limits,
     /// Hosts that policies may call.
     pub outbound: Outbound,
+    /// There is nobody to ask beyond what was given: entries that need a service, a registry or a global entry are skipped,
+    /// as if they were not written.
+    pub offline: bool,
     /// Values given by name, in place of what would be fetched; a values file fills them. `variable` entries are computed
     /// all the same.
     pub given: Map<String, Value>,
@@ -34,7 +37,8 @@ pub struct Facts {
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// An object, a list as JSON array, a response, or the addresses of a host as JSON array of text.
+    /// An object, a list as JSON array, a response of the API server, the text of a service's response, or the addresses of a
+    /// host as JSON array of text.
     Found(Arc<Value>),
     /// There is no such thing.
     Absent,
@@ -49,6 +53,7 @@ impl Facts {
             seed,
             limits: Limits::default(),
             outbound: Outbound::default(),
+            offline: false,
             given: Map::new(),
             given_each: Vec::new(),
             answers: BTreeMap::new(),

@@ -5,9 +5,13 @@
 
 use std::fmt;
 
+use ::core::net::IpAddr;
+
 use crate::core::resource::{Gvk, ObjectKey};
 
 use super::api_path::ApiPath;
+use super::gate::{Refusal, refuse_link_local};
+use super::service_url::ServiceUrl;
 
 /// A fact that is missing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,9 +51,9 @@ pub struct ApiFetch {
     pub(super) body: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceFetch {
-    pub(super) url: String,
+    pub(super) url: ServiceUrl,
     pub(super) headers: Vec<(String, String)>,
     pub(super) ca_bundle: Option<String>,
     pub(super) body: Option<String>,
@@ -91,8 +95,14 @@ impl ApiFetch {
 }
 
 impl ServiceFetch {
-    pub fn url(&self) -> &str {
+    pub fn url(&self) -> &ServiceUrl {
         &self.url
+    }
+
+    /// The addresses of the host, if all of them may be connected to.
+    pub fn connectable(&self, resolved: Vec<IpAddr>) -> Result<Vec<IpAddr>, Refusal> {
+        resolved.iter().try_for_each(|address| refuse_link_local(*address))?;
+        Ok(resolved)
     }
 
     pub fn headers(&self) -> &[(String, String)] {
@@ -113,6 +123,13 @@ impl ServiceFetch {
 impl ImageFetch {
     pub fn reference(&self) -> &str {
         &self.0
+    }
+}
+
+/// Headers and body may hold secrets.
+impl fmt::Debug for ServiceFetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServiceFetch({})", self.url)
     }
 }
 

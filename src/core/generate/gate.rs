@@ -2,15 +2,18 @@
 //!
 //! The reach of the policy is an argument of the constructor, so no caller can forget it. A namespaced Policy cannot leave its
 //! namespace, neither reading nor writing; a path that does not parse is refused; calls that leave the cluster are refused
-//! unless an operator has named the host; a POST may only ask a question.
+//! unless an operator has named the host, and to link-local addresses always; a POST to the API server may only ask a question.
 
 use std::collections::BTreeSet;
+
+use ::core::net::IpAddr;
 
 use crate::core::resource::{Gvk, ObjectKey};
 use crate::core::scalar::wildcard;
 
 use super::api_path::{ApiPath, PathError};
 use super::fetch::{ApiFetch, Fetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
+use super::service_url::{ServiceUrl, is_link_local};
 
 /// How far a policy reaches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,15 +45,22 @@ pub enum Refusal {
     Path(#[from] PathError),
     #[error("a POST to `{path}` could change the cluster; only access and token reviews may be posted")]
     Post { path: String },
-    #[error("calls of `{host}` are switched off; an operator has to name the host in the outbound list")]
+    #[error("calls of `{host}` are switched off; an operator has to name the host (`writ serve --service-hosts`)")]
     Outbound { host: String },
-    #[error("`{url}` is no http or https address")]
-    Url { url: String },
+    #[error("`{url}` is no address of a service: {reason}")]
+    Url { url: String, reason: &'static str },
+    #[error("{address} is a link-local address; services there are never called")]
+    LinkLocal { address: IpAddr },
 }
 
 impl Outbound {
     pub fn new(hosts: impl IntoIterator<Item = String>) -> Self {
-        Self(hosts.into_iter().collect())
+        Self(hosts.into_iter().map(|host| host.trim().to_ascii_lowercase()).collect())
+    }
+
+    /// Every host.
+    pub fn any() -> Self {
+        Self::new(["*".to_owned()])
     }
 
     fn permits(&self, host: &str) -> bool {
@@ -95,7 +105,8 @@ impl<'g> Gate<'g> {
         Ok(Fetch::Call(ApiFetch { path, body }))
     }
 
-    /// Calls a service. The caller sends no credentials of its own.
+    /// Calls a service. Which addresses a name stands for is known only when it is called: [`ServiceFetch::connectable`]
+    /// decides about them.
     pub fn service(
         &self,
         url: &str,
@@ -103,10 +114,14 @@ impl<'g> Gate<'g> {
         ca_bundle: Option<String>,
         body: Option<String>,
     ) -> Result<Fetch, Refusal> {
-        self.stay(None, || format!("service {url}"))?;
-        let host = host_of(url).ok_or_else(|| Refusal::Url { url: url.to_owned() })?;
-        self.leave(host)?;
-        Ok(Fetch::Service(ServiceFetch { url: url.to_owned(), headers, ca_bundle, body }))
+        let shown = || url.split('?').next().unwrap_or_default().chars().take(200).collect();
+        self.stay(None, || format!("service {}", shown()))?;
+        let url = ServiceUrl::parse(url).map_err(|reason| Refusal::Url { url: shown(), reason })?;
+        self.leave(url.host())?;
+        if let Ok(address) = url.host().parse() {
+            refuse_link_local(address)?;
+        }
+        Ok(Fetch::Service(ServiceFetch { url, headers, ca_bundle, body }))
     }
 
     /// Reads manifest and configuration of an image from its registry.
@@ -149,17 +164,8 @@ fn is_review(path: &ApiPath) -> bool {
     }
 }
 
-fn host_of(url: &str) -> Option<&str> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
-    let authority = rest.split(['/', '?', '#']).next()?;
-    // A user part or a backslash is how one host is made to look like another.
-    if authority.is_empty() || authority.contains(['@', '\\', ' ']) {
-        return None;
-    }
-    match authority.strip_prefix('[') {
-        Some(literal) => literal.split_once(']').map(|(host, _)| host),
-        None => authority.split(':').next(),
-    }
+pub(super) fn refuse_link_local(address: IpAddr) -> Result<(), Refusal> {
+    if is_link_local(address) { Err(Refusal::LinkLocal { address }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -197,6 +203,32 @@ mod tests {
     }
 
     #[test]
+    fn a_name_may_not_stand_for_a_link_local_address() {
+        let outbound = Outbound::any();
+        let Ok(Fetch::Service(fetch)) =
+            Gate::new(&Reach::Cluster, &outbound).service("http://a.svc", Vec::new(), None, None)
+        else {
+            panic!("a request")
+        };
+        let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().expect("an address")).collect();
+        assert!(fetch.connectable(addresses(&["10.0.0.1", "fd00::1"])).is_ok());
+        // One bad address among good ones is how a check is outwitted.
+        let refused = fetch.connectable(addresses(&["10.0.0.1", "169.254.169.254"]));
+        assert!(matches!(refused, Err(Refusal::LinkLocal { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn secrets_of_a_call_are_not_shown() {
+        let outbound = Outbound::any();
+        let headers = vec![("Authorization".to_owned(), "Basic hidden".to_owned())];
+        let body = Some("hidden".to_owned());
+        let fetch = Gate::new(&Reach::Cluster, &outbound).service("http://a.svc/x?key=hidden", headers, None, body);
+        let fetch = fetch.expect("a request");
+        assert_eq!(fetch.to_string(), "service http://a.svc/x");
+        assert!(!format!("{fetch:?}").contains("hidden"), "{fetch:?}");
+    }
+
+    #[test]
     fn a_post_only_asks() {
         let outbound = Outbound::default();
         let gate = Gate::new(&Reach::Cluster, &outbound);
@@ -214,6 +246,10 @@ mod tests {
         assert!(call("http://sample.default.svc/labels").is_ok());
         assert!(call("https://[::1]:8443/x").is_ok());
         assert!(matches!(call("https://example.com"), Err(Refusal::Outbound { .. })));
+        for url in ["http://169.254.169.254/latest", "http://[fe80::1]/", "http://[::ffff:a9fe:a9fe]/"] {
+            let refused = Gate::new(&Reach::Cluster, &Outbound::any()).service(url, Vec::new(), None, None);
+            assert!(matches!(refused, Err(Refusal::LinkLocal { .. })), "{url}");
+        }
         for url in ["ftp://a.svc", "https://a.svc@example.com/", "https://", "a.svc", "https://x.svc\\@example.com"] {
             assert!(matches!(call(url), Err(Refusal::Url { .. })), "{url}");
         }

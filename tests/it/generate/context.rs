@@ -196,3 +196,29 @@ fn hosts_are_looked_up_by_the_caller() {
         json!(false)
     );
 }
+
+/// Offline there is nobody to call: such an entry is as good as not written, and a values file may stand in for it.
+#[test]
+fn what_needs_a_service_is_skipped_offline() {
+    let rule = config_map_rule(
+        "    context:
+    - {name: one, variable: {value: earlier}}
+    - {name: one, apiCall: {service: {url: 'https://example.com'}, default: unused}}
+    - {name: two, globalReference: {name: entry}}
+",
+        &[("v", "{{ one }}"), ("w", "{{ two || 'none' }}")],
+    );
+    let evaluate = |given: serde_json::Value| {
+        let mut facts = super::facts();
+        facts.offline = true;
+        facts.given = given.as_object().expect("an object").clone();
+        let trigger = writ::core::generate::Trigger::background(super::pod(json!({})));
+        let asked = |fetch: &_| panic!("nothing is to be asked: {fetch}");
+        match writ::core::generate::drive(&rule, &trigger, &mut facts, asked) {
+            Ok(writ::core::generate::Evaluation::Done(plan)) => plan.targets[0].body["data"].clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(evaluate(json!({})), json!({"v": "earlier", "w": "none"}));
+    assert_eq!(evaluate(json!({"one": "given", "two": [1]})), json!({"v": "given", "w": [1]}));
+}

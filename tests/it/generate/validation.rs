@@ -287,3 +287,25 @@ fn preconditions_and_context() {
         &[(&format!("{at}.apiCall.url"), Reason::Unknown), (&format!("{at}.apiCall"), Reason::Xor)],
     );
 }
+
+#[test]
+fn a_service_is_checked_field_by_field() {
+    let field = |rest: &str| format!("spec.rules[0].context[0].apiCall.service{rest}");
+    let service = |service: Value| [("/spec/rules/0/context", json!([{"name": "c", "apiCall": {"service": service}}]))];
+    let pem = rcgen::generate_simple_self_signed(vec!["a".to_owned()]).expect("a certificate").cert.pem();
+    check(&service(json!({"url": "https://a.svc/{{ request.object.metadata.name }}", "caBundle": pem})), &[]);
+    check(
+        &service(
+            json!({"url": "{{ request.object.metadata.name }}", "caBundle": "{{ request.object.metadata.annotations.bundle }}"}),
+        ),
+        &[],
+    );
+    check(&service(json!({})), &[(&field(".url"), Reason::Required)]);
+    check(&service(json!({"url": "a.svc/x"})), &[(&field(".url"), Reason::Format)]);
+    check(&service(json!({"url": "http://169.254.169.254/latest"})), &[(&field(".url"), Reason::Forbidden)]);
+    let headers = json!([{"value": "v"}]);
+    check(&service(json!({"url": "http://a", "headers": headers})), &[(&field(".headers[0].key"), Reason::Required)]);
+    for bundle in ["no PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        check(&service(json!({"url": "https://a", "caBundle": bundle})), &[(&field(".caBundle"), Reason::Format)]);
+    }
+}

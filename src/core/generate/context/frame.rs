@@ -125,7 +125,8 @@ impl<'f> Frame<'f> {
 
     /// The value of a name for a reader who sees the first `visible` entries.
     fn find(&self, name: &str, visible: usize, runtime: &Runtime) -> Result<Option<&Value>, EvalError> {
-        if let Some(position) = self.entries[..visible].iter().rposition(|entry| entry.name == name) {
+        let is_meant = |entry: &Entry| entry.name == name && !self.skips(entry);
+        if let Some(position) = self.entries[..visible].iter().rposition(is_meant) {
             return self.load(position, runtime).map(Some);
         }
         match &self.ground {
@@ -182,6 +183,11 @@ impl<'f> Frame<'f> {
         Ok(value)
     }
 
+    /// Whether an entry is as good as not there, because there is nobody to ask for its value.
+    fn skips(&self, entry: &Entry) -> bool {
+        self.session.facts.offline && entry.source.is_elsewhere() && self.given(&entry.name).is_none()
+    }
+
     /// What a values file has in place of an entry.
     fn given(&self, name: &str) -> Option<&Value> {
         let of_element = match &self.ground {
@@ -192,7 +198,8 @@ impl<'f> Frame<'f> {
     }
 
     fn collect_names<'n>(&'n self, visible: usize, names: &mut BTreeSet<&'n str>) {
-        names.extend(self.entries[..visible].iter().map(|entry| entry.name.as_str()));
+        let visible = self.entries[..visible].iter().filter(|entry| !self.skips(entry));
+        names.extend(visible.map(|entry| entry.name.as_str()));
         match &self.ground {
             Ground::Element { outer, given, .. } => {
                 names.extend(["element", "element0", "elementIndex", "elementIndex0"]);

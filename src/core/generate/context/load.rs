@@ -102,6 +102,7 @@ impl Loader<'_> {
         match (fetch.map_err(reason).and_then(|fetch| self.ask(fetch)), &call.default) {
             (Err(Trouble::Reason(_)), Some(default)) => Ok(default.clone()),
             (Err(trouble), _) => Err(trouble),
+            (Ok(response), _) if call.is_service => self.apply(call.query.as_ref(), &decode(response)?),
             (Ok(response), _) => self.apply(call.query.as_ref(), response),
         }
     }
@@ -187,6 +188,12 @@ fn text_of<'v>(value: &'v Value, field: &'static str) -> Loaded<&'v str> {
         Some(Value::String(text)) => Ok(text),
         Some(other) => Err(Trouble::Reason(format!("`{field}` must become text, but became {other}"))),
     }
+}
+
+/// The response of a service comes as text; one that is not JSON was a good call, which no default covers.
+fn decode(response: &Value) -> Loaded {
+    let text = response.as_str().unwrap_or_default();
+    serde_json::from_str(text).map_err(|error| Trouble::Reason(format!("the response is not JSON: {error}")))
 }
 
 /// `data: [{key, value}]` as the JSON object that is posted.
