@@ -10,6 +10,7 @@ pub mod discovery;
 mod error;
 pub mod events;
 mod fetch;
+pub mod globals;
 pub mod kinds;
 mod lean;
 pub mod lease;

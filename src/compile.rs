@@ -117,6 +117,9 @@ pub fn check(document: &Value) -> Option<Findings> {
     if generate::serves(document) {
         return Some(generate::policy(document).1);
     }
+    if generate::serves_global(document) {
+        return Some(generate::global_entry(document).1);
+    }
     let kind = MESH_KINDS.iter().find(|kind| kind.name == identity.kind)?;
     if identity.form == Form::Kubernetes && group_of(document) != "kuma.io" {
         return None;

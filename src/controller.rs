@@ -5,7 +5,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `policies` | policies as they come and go |
+//! | `policies`, `globals` | policies and global context entries as they come and go |
 //! | `watches` | which watches run, and what their events mean |
 //! | `triggers`, `downstream` | what is known of the cluster |
 //! | `queue`, `work` | what is to be looked at |
@@ -17,6 +17,7 @@
 mod chores;
 mod downstream;
 mod drive;
+mod globals;
 mod lookup;
 mod office;
 mod policies;
@@ -44,6 +45,7 @@ use tracing::warn;
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::{Scribe, events};
+use crate::cluster::globals::Globals;
 use crate::cluster::lease::Lease;
 use crate::cluster::memory::Memory;
 use crate::cluster::{Api, Reader, ServiceOptions, Services};
@@ -98,8 +100,12 @@ impl Controller {
         let (herald, scribe) = events(api.clone(), options.identity.clone());
         let (sender, chores) = mpsc::unbounded_channel();
         let defaults = Settings::read(&Map::new(), &options.namespace, &mut Vec::new());
+        let globals = Globals::default();
         let parts = Parts {
-            reader: Reader::new(api.clone(), discovery.clone()).with_services(Services::new(options.services.clone())),
+            reader: Reader::new(api.clone(), discovery.clone())
+                .with_services(Services::new(options.services.clone()))
+                .with_globals(globals.clone()),
+            globals,
             outbound: options.outbound.clone(),
             writer: Writer::new(api.clone(), discovery.clone(), tenure.clone()),
             api,
@@ -166,6 +172,7 @@ impl Controller {
         let [cluster_wide, namespaced] = listed;
         parts.spawn(policies::run(shared.clone(), "ClusterPolicy", cluster_wide));
         parts.spawn(policies::run(shared.clone(), "Policy", namespaced));
+        parts.spawn(globals::run(shared.clone()));
         parts.spawn(watches::run(shared.clone()));
         parts.spawn(watches::follow_kinds(shared.clone()));
         parts.spawn(chores::run(shared.clone(), chores));

@@ -1,4 +1,4 @@
-//! Group `kyverno.io`: ClusterPolicy, Policy and UpdateRequest.
+//! Group `kyverno.io`: ClusterPolicy, Policy, GlobalContextEntry and UpdateRequest.
 //!
 //! Whatever applies to Kyverno's own definitions applies to these. Rules of other types than generate are kept as they are
 //! written; fields that no one knows are kept for admission, which refuses them with the name that was probably meant.
@@ -20,6 +20,13 @@ const POLICY_COLUMNS: &[Column] = &[
     Column::wide_number("Validate", ".status.rulecount.validate"),
     Column::wide_number("Mutate", ".status.rulecount.mutate"),
     Column::wide_number("Verify Images", ".status.rulecount.verifyimages"),
+    Column::wide_text("Message", ".status.conditions[?(@.type == \"Ready\")].message"),
+];
+
+const ENTRY_COLUMNS: &[Column] = &[
+    Column::text("Ready", ".status.conditions[?(@.type == \"Ready\")].status"),
+    Column::text("Refresh Interval", ".spec.apiCall.refreshInterval"),
+    Column::text("Last Refresh", ".status.lastRefreshTime"),
     Column::wide_text("Message", ".status.conditions[?(@.type == \"Ready\")].message"),
 ];
 
@@ -45,6 +52,37 @@ pub(super) fn cluster_policy() -> CustomResourceDefinition {
         columns: POLICY_COLUMNS,
         schema: policy_schema(
             "Rules for the whole cluster: when a trigger appears, other objects are made and kept in step.",
+        ),
+    }
+    .build()
+}
+
+/// Data that is kept at hand for the rules of all policies.
+pub(super) fn global_context_entry() -> CustomResourceDefinition {
+    Definition {
+        group: GROUP,
+        versions: &["v2alpha1", "v2beta1"],
+        kind: "GlobalContextEntry",
+        plural: "globalcontextentries",
+        short_names: &["gctxentry"],
+        categories: CATEGORIES,
+        scope: Scope::Cluster,
+        status: true,
+        columns: ENTRY_COLUMNS,
+        schema: whole(
+            "Data that is kept at hand for the rules of all policies, which name it in globalReference.",
+            entry_spec(),
+            object(
+                "How the entry stands.",
+                [
+                    ("conditions", list("Exactly one, of type Ready.", condition("Of the entry."))),
+                    (
+                        "lastRefreshTime",
+                        json!({"type": "string", "format": "date-time", "description": "When the data was last read as a whole."}),
+                    ),
+                    ("ready", flag("No longer used.")),
+                ],
+            ),
         ),
     }
     .build()
@@ -365,8 +403,52 @@ fn output_fields() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn policy_status() -> Value {
-    let condition = requiring(
+fn entry_spec() -> Value {
+    let resource = object(
+        "All objects of a resource, as a list that follows their changes.",
+        [
+            ("group", text("The group of the resource; none for the core group.")),
+            ("version", text("The version of the resource.")),
+            ("resource", text("The plural name of the resource.")),
+            ("namespace", text("The only namespace; all of them if there is none.")),
+        ],
+    );
+    let pair = |note: &str, value: Value| object(note, [("key", text("Its name.")), ("value", value)]);
+    let service = object(
+        "A service outside the API server.",
+        [
+            ("url", text("Its address.")),
+            ("headers", list("Headers to send.", pair("One header.", text("Its value.")))),
+            ("caBundle", text("The authorities to trust, in PEM; those of the system if there is none.")),
+        ],
+    );
+    let call = object(
+        "What a call answers, asked again and again: exactly one of urlPath and service.",
+        [
+            ("urlPath", text("A path of the API server.")),
+            ("service", service),
+            ("method", word("GET unless said.", &["GET", "POST"])),
+            ("data", list("The body of a POST.", pair("One field.", open("Its value.")))),
+            ("refreshInterval", text("How often to ask, such as 10m, which it is unless said.")),
+            ("retryLimit", integer("How often a call that fails is tried again; 3 unless said.")),
+        ],
+    );
+    let projection = object(
+        "One value.",
+        [("name", text("Used as `entry.name`.")), ("jmesPath", text("A JMESPath expression over the data."))],
+    );
+    object(
+        "Where the data comes from: exactly one of kubernetesResource and apiCall.",
+        [
+            ("kubernetesResource", resource),
+            ("apiCall", call),
+            ("projections", list("Values that are made of the data, each with a name.", projection)),
+        ],
+    )
+}
+
+fn condition(of: &str) -> Value {
+    requiring(
         object(
             "One condition.",
             [
@@ -374,7 +456,7 @@ fn policy_status() -> Value {
                 ("status", word("Whether it holds.", &["True", "False", "Unknown"])),
                 ("reason", text("Succeeded or Failed.")),
                 ("message", text("For people.")),
-                ("observedGeneration", json!({"type": "integer", "format": "int64", "description": "Of the policy."})),
+                ("observedGeneration", json!({"type": "integer", "format": "int64", "description": of})),
                 (
                     "lastTransitionTime",
                     json!({"type": "string", "format": "date-time", "description": "When the status last changed."}),
@@ -382,7 +464,10 @@ fn policy_status() -> Value {
             ],
         ),
         &["type", "status"],
-    );
+    )
+}
+
+fn policy_status() -> Value {
     let count = object(
         "How many rules there are of each type.",
         [
@@ -395,7 +480,7 @@ fn policy_status() -> Value {
     object(
         "What became of the policy.",
         [
-            ("conditions", list("Exactly one, of type Ready.", condition)),
+            ("conditions", list("Exactly one, of type Ready.", condition("Of the policy."))),
             ("rulecount", count),
             ("autogen", open_object("Always empty where a rule generates.")),
             ("ready", flag("No longer used.")),

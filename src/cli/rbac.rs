@@ -15,7 +15,7 @@ use crate::core::kinds;
 use crate::core::resource::Gvk;
 use crate::core::scalar::wildcard;
 
-/// Print the least ClusterRole that generate policies need
+/// Print the least ClusterRole that generate policies and global context entries need
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The role carries aggregation labels, so that applying it is all there is to do. It lets Writ watch triggers and sources,
@@ -51,8 +51,8 @@ impl Rbac {
         let mut simulation = Simulation::default();
         simulation.read_policies(&policies)?;
         let files = &simulation.policies;
-        if files.is_empty() && simulation.refused.is_empty() {
-            anyhow::bail!("no ClusterPolicy or Policy of kyverno.io/v1 or v2beta1 among the given files");
+        if files.is_empty() && simulation.entries.is_empty() && simulation.refused.is_empty() {
+            anyhow::bail!("no ClusterPolicy, Policy or GlobalContextEntry of kyverno.io among the given files");
         }
         let name = name.unwrap_or_else(|| match files.as_slice() {
             [one] => format!("writ:generate:{}", one.policy.key.name),
@@ -62,6 +62,12 @@ impl Rbac {
         let mut grants = Grants::new();
         for file in files {
             collect(file, &mut grants, &mut notes);
+        }
+        for entry in &simulation.entries {
+            for need in rights(entry, &|_| None).needs {
+                let verbs = need.role_verbs();
+                grants.entry((need.group, need.resource)).or_default().extend(verbs);
+            }
         }
         let role = render(&name, &labels, grants);
         let text = serde_saphyr::to_string(&role)?;

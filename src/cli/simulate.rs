@@ -29,6 +29,8 @@ pub(super) struct PolicyFile {
 #[derive(Default)]
 pub(super) struct Simulation {
     pub(super) policies: Vec<PolicyFile>,
+    /// Global context entries beside them.
+    pub(super) entries: Vec<Value>,
     /// Policies that cannot run, told apart from rules that fail.
     pub(super) refused: Vec<Complaint>,
     pub(super) warnings: Vec<Complaint>,
@@ -85,10 +87,17 @@ impl Simulation {
     ) -> anyhow::Result<()> {
         for loaded in load::load(paths)? {
             let document = loaded.document.with_context(|| format!("reading {}", loaded.file))?;
-            if !compile::generate::serves(&document.value) {
+            let is_entry = compile::generate::serves_global(&document.value);
+            if !is_entry && !compile::generate::serves(&document.value) {
                 continue;
             }
-            let (policy, findings) = compile::generate::policy_among(&document.value, scopes);
+            let (policy, findings) = match is_entry {
+                true => (None, compile::generate::global_entry(&document.value).1),
+                false => compile::generate::policy_among(&document.value, scopes),
+            };
+            if is_entry && findings.errors.is_empty() {
+                self.entries.push(document.value.clone());
+            }
             let name = text_at(&document.value, &["metadata", "name"]).to_owned();
             let tell = |problem: Problem| Complaint::of_policy(&loaded.file, &document, &name, &problem);
             self.refused.extend(findings.errors.into_iter().map(tell));

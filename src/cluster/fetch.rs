@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::ClusterError;
 use super::api::{Api, Selection};
 use super::discovery::Discovery;
+use super::globals::Globals;
 use super::service::Services;
 use crate::core::generate::{Answer, Fetch};
 
@@ -19,16 +20,22 @@ pub struct Reader {
     api: Api,
     discovery: Arc<Discovery>,
     services: Option<Services>,
+    globals: Option<Globals>,
 }
 
 impl Reader {
     pub fn new(api: Api, discovery: Arc<Discovery>) -> Self {
-        Self { api, discovery, services: None }
+        Self { api, discovery, services: None, globals: None }
     }
 
     /// The same, which also calls services.
     pub fn with_services(self, services: Services) -> Self {
         Self { services: Some(services), ..self }
+    }
+
+    /// The same, which also knows the global context entries.
+    pub fn with_globals(self, globals: Globals) -> Self {
+        Self { globals: Some(globals), ..self }
     }
 
     /// The answer to a request. An API server that is not there is an error, not an answer: the caller waits for it.
@@ -59,8 +66,15 @@ impl Reader {
                     None => Answer::Failed("services are called by `writ serve` alone".to_owned()),
                 });
             }
-            Fetch::Image(_) => return Ok(unavailable("image look-ups")),
-            Fetch::Global(_) => return Ok(unavailable("global context entries")),
+            Fetch::Image(_) => {
+                return Ok(Answer::Failed("image look-ups are not available in this installation".to_owned()));
+            }
+            Fetch::Global(global) => {
+                return match &self.globals {
+                    Some(globals) => globals.answer(global),
+                    None => Ok(Answer::Failed("global context entries are kept by `writ serve` alone".to_owned())),
+                };
+            }
         };
         match found {
             Ok(found) => Ok(Answer::found(found)),
@@ -69,10 +83,6 @@ impl Reader {
             Err(error) => Ok(Answer::Failed(error.to_string())),
         }
     }
-}
-
-fn unavailable(what: &str) -> Answer {
-    Answer::Failed(format!("{what} are not available in this installation"))
 }
 
 async fn resolve(name: &str) -> Answer {

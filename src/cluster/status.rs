@@ -1,4 +1,4 @@
-//! The status of policies and of stored requests.
+//! The status of policies, of global context entries and of stored requests.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -15,28 +15,19 @@ pub enum Readiness {
     NotReady { because: String },
 }
 
+/// After so many seconds it is told that data has been read again.
+const REFRESH_TOLD: i64 = 60;
+
 /// The status that a policy is to have; nothing if it has it already. Consumers compare the list of conditions as a whole,
 /// so there is one.
 pub fn policy_status(policy: &Value, readiness: &Readiness, now: Timestamp) -> Option<Value> {
-    let (status, reason, message) = match readiness {
-        Readiness::Ready => ("True", "Succeeded", "Ready".to_owned()),
-        Readiness::NotReady { because } => ("False", "Failed", format!("Not Ready: {because}")),
-    };
     let old = &policy["status"];
-    let before = old["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let since = match before {
-        [only] if text_at(only, &["type"]) == "Ready" && text_at(only, &["status"]) == status => {
-            text_at(only, &["lastTransitionTime"]).to_owned()
-        }
-        _ => String::new(),
-    };
-    let since = if since.is_empty() { format!("{now:.0}") } else { since };
     let count = |kind: &str| {
         let rules = policy.pointer("/spec/rules").and_then(Value::as_array).into_iter().flatten();
         rules.filter(|rule| rule.get(kind).is_some_and(|part| !part.is_null())).count()
     };
     let wanted = json!({
-        "conditions": [{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": since}],
+        "conditions": conditions(old, readiness, now),
         "rulecount": {
             "validate": count("validate"),
             "generate": count("generate"),
@@ -48,6 +39,48 @@ pub fn policy_status(policy: &Value, readiness: &Readiness, now: Timestamp) -> O
     });
     let same = wanted.as_object().is_some_and(|wanted| wanted.iter().all(|(name, value)| old.get(name) == Some(value)));
     (!same).then_some(wanted)
+}
+
+/// The status that a global context entry is to have; nothing if it has it already. When its data was last read is told once a
+/// minute at most.
+pub fn entry_status(
+    entry: &Value,
+    readiness: &Readiness,
+    refreshed: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Value> {
+    let old = &entry["status"];
+    let wanted = conditions(old, readiness, now);
+    let told = text_at(old, &["lastRefreshTime"]);
+    let is_told = |refreshed: Timestamp| {
+        told.parse::<Timestamp>().is_ok_and(|told| refreshed.as_second() - told.as_second() < REFRESH_TOLD)
+    };
+    if old["conditions"] == wanted && refreshed.is_none_or(is_told) {
+        return None;
+    }
+    let mut status = json!({"conditions": wanted});
+    match refreshed {
+        Some(refreshed) => status["lastRefreshTime"] = format!("{refreshed:.0}").into(),
+        None if !told.is_empty() => status["lastRefreshTime"] = told.into(),
+        None => {}
+    }
+    Some(status)
+}
+
+fn conditions(old: &Value, readiness: &Readiness, now: Timestamp) -> Value {
+    let (status, reason, message) = match readiness {
+        Readiness::Ready => ("True", "Succeeded", "Ready".to_owned()),
+        Readiness::NotReady { because } => ("False", "Failed", format!("Not Ready: {because}")),
+    };
+    let before = old["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let since = match before {
+        [only] if text_at(only, &["type"]) == "Ready" && text_at(only, &["status"]) == status => {
+            text_at(only, &["lastTransitionTime"]).to_owned()
+        }
+        _ => String::new(),
+    };
+    let since = if since.is_empty() { format!("{now:.0}") } else { since };
+    json!([{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": since}])
 }
 
 /// Writes the status of an object.
@@ -81,6 +114,23 @@ mod tests {
         assert_eq!(status["conditions"], condition);
         policy["status"] = status;
         assert_eq!(policy_status(&policy, &Readiness::Ready, Timestamp::MAX), None);
+    }
+
+    #[test]
+    fn a_refresh_is_told_now_and_then() {
+        let at = |seconds: i64| Timestamp::from_second(seconds).expect("a time");
+        let mut entry = json!({});
+        let status = entry_status(&entry, &Readiness::Ready, Some(at(0)), at(0)).expect("it has none");
+        assert_eq!(status["lastRefreshTime"], "1970-01-01T00:00:00Z");
+        entry["status"] = status;
+        assert_eq!(entry_status(&entry, &Readiness::Ready, Some(at(59)), at(59)), None);
+        let later = entry_status(&entry, &Readiness::Ready, Some(at(60)), at(60)).expect("a minute");
+        assert_eq!(later["lastRefreshTime"], "1970-01-01T00:01:00Z");
+        assert_eq!(later["conditions"], entry["status"]["conditions"]);
+        let failed = Readiness::NotReady { because: "x".into() };
+        let failed = entry_status(&entry, &failed, None, at(30)).expect("a flip");
+        assert_eq!(failed["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:30Z");
+        assert_eq!(failed["lastRefreshTime"], "1970-01-01T00:00:00Z");
     }
 
     #[test]

@@ -14,11 +14,13 @@
 //! | `slips` | common mistakes, mended or explained |
 //! | `scope` | namespaces of targets and sources |
 //! | `variables` | names used in expressions |
+//! | `global` | GlobalContextEntry |
 //! | `rights` | what the policy wants to read and write |
 //! | `immutable` | old and new version of a policy |
 
 mod context;
 mod filter;
+mod global;
 mod immutable;
 mod policy;
 mod rights;
@@ -35,16 +37,19 @@ use crate::core::generate::Policy;
 use crate::core::kinds::{self, Scope};
 use crate::core::resource::{Gvk, text_at};
 
+pub use global::{entry as global_entry, serves as serves_global};
 pub use immutable::{Change, compare, retargeted};
 pub use rights::{Need, Part, Rights, rights};
 
-/// The kinds that are read here, of group `kyverno.io`.
-pub const KINDS: [&str; 2] = ["ClusterPolicy", "Policy"];
+/// The kinds of policies that are read here, of group `kyverno.io`.
+const POLICY_KINDS: [&str; 2] = ["ClusterPolicy", "Policy"];
+/// Those, and what their rules look at.
+pub const KINDS: [&str; 3] = ["ClusterPolicy", "Policy", global::KIND];
 
 /// Whether a document is one of them.
 pub fn serves(document: &Value) -> bool {
     matches!(text_at(document, &["apiVersion"]), "kyverno.io/v1" | "kyverno.io/v2beta1")
-        && KINDS.contains(&text_at(document, &["kind"]))
+        && POLICY_KINDS.contains(&text_at(document, &["kind"]))
 }
 
 /// Compiles a policy, knowing the built-in kinds. Without errors the policy is there; with them it is not, and nothing of it

@@ -18,6 +18,7 @@ use super::work::{Causes, Work, WorkKey};
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Herald;
+use crate::cluster::globals::Globals;
 use crate::cluster::lease::Tenure;
 use crate::cluster::{Api, Reader};
 use crate::core::generate::progress::{Progress, RuleProgress, Sighting};
@@ -39,6 +40,7 @@ pub(super) struct Shared {
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
     pub(super) outbound: Outbound,
+    pub(super) globals: Globals,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
     pub(super) herald: Herald,
@@ -97,6 +99,7 @@ pub(super) struct Parts {
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
     pub(super) outbound: Outbound,
+    pub(super) globals: Globals,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
     pub(super) herald: Herald,
@@ -116,6 +119,7 @@ impl Shared {
             discovery,
             reader,
             outbound,
+            globals,
             writer,
             tenure,
             herald,
@@ -132,6 +136,7 @@ impl Shared {
             discovery,
             reader,
             outbound,
+            globals,
             writer,
             tenure,
             herald,

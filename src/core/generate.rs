@@ -10,6 +10,7 @@
 //! | `gate`, `fetch`, `api_path`, `service_url` | what a rule may look up and write |
 //! | `facts` | what has been looked up |
 //! | `context` | named values of a rule |
+//! | `global` | named values of all rules |
 //! | `evaluate` | match, preconditions, targets |
 //! | `expand`, `identity`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
@@ -32,6 +33,7 @@ mod expand;
 mod facts;
 mod fetch;
 pub mod gate;
+pub mod global;
 mod identity;
 pub mod labels;
 mod plan;
@@ -51,7 +53,7 @@ pub use downstream::{Marks, TriggerRef};
 pub use error::{Cause, PolicyKey, RuleError};
 pub use evaluate::{Applicability, Evaluation, drive, evaluate, judge};
 pub use facts::{Answer, Facts};
-pub use fetch::{ApiFetch, Fetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
+pub use fetch::{ApiFetch, Fetch, GlobalFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
 pub use gate::{Gate, Outbound, Reach};
 pub use plan::{Failure, Mode, Place, Plan, Source, Target};
 pub use rule::{Apply, Loop, Output, Pattern, Policy, Rule, TargetKind, Targets, Webhook};

@@ -1,4 +1,4 @@
-//! Judges ClusterPolicies and Policies in a cluster: what `compile` finds, and then what only a cluster can answer.
+//! Judges ClusterPolicies, Policies and GlobalContextEntries in a cluster: what `compile` finds, and then what only a cluster can answer.
 //!
 //! Kinds that nobody knew a moment ago are asked for again before a policy is refused for them. Rights are asked for each
 //! time and never remembered: a role that was granted a moment ago counts. A policy is answered only after the requests its
@@ -47,7 +47,13 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
     let deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
-    if deleted || !request.sub_resource.is_empty() || !generate::serves(object) {
+    if deleted || !request.sub_resource.is_empty() {
+        return Verdict::allow();
+    }
+    if generate::serves_global(object) {
+        return consider_global(office, request, object).await;
+    }
+    if !generate::serves(object) {
         return Verdict::allow();
     }
     let old = request.old_object.as_ref().filter(|old| old.is_object());
@@ -77,9 +83,8 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         }
     }
     let policy = Arc::new(policy);
-    let checked = Questions { office, request, policy: &policy, rights: &rights }
-        .ask(&unknown, targets_changed, &mut warnings)
-        .await;
+    let questions = Questions { office, request, rights: &rights };
+    let checked = questions.ask(&policy, &unknown, targets_changed, &mut warnings).await;
     match checked {
         Err(trouble) => return unavailable(trouble),
         Ok(Some(status)) => {
@@ -96,6 +101,31 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         warnings.push(Problem::new(&FieldPath::root(), Reason::Suspicious, message));
     }
     Verdict { warnings: tell(&warnings), ..Verdict::allow() }
+}
+
+/// The verdict on an entry. Rules of others will see its data, so its author must be allowed to.
+async fn consider_global<O: Office>(office: &O, request: &Request<'_, Value>, object: &Value) -> Verdict {
+    let (_, Findings { errors, warnings, .. }) = generate::global_entry(object);
+    let warnings = tell(&warnings);
+    if !errors.is_empty() {
+        return Verdict { warnings, ..Verdict::deny(invalid(request, &errors)) };
+    }
+    if request.old_object.as_ref().is_some_and(|old| old.get("spec") == object.get("spec")) {
+        return Verdict { warnings, ..Verdict::allow() };
+    }
+    let rights = generate::rights(object, &|_| None);
+    let questions = Questions { office, request, rights: &rights };
+    let checked = async {
+        match office.accounts().await?.check_author {
+            true => questions.refuse_author().await,
+            false => Ok(None),
+        }
+    };
+    match checked.await {
+        Err(trouble) => unavailable(trouble),
+        Ok(Some(status)) => Verdict { warnings, ..Verdict::deny(status) },
+        Ok(None) => Verdict { warnings, ..Verdict::allow() },
+    }
 }
 
 /// A policy as far as it can be judged with the kinds at hand.
@@ -151,11 +181,10 @@ fn same_content(old: &Value, new: &Value) -> bool {
     old.get("spec") == new.get("spec") && annotations(old) == annotations(new)
 }
 
-/// The questions about one policy.
+/// The questions about one policy or entry.
 struct Questions<'q, 'r, O> {
     office: &'q O,
     request: &'q Request<'r, Value>,
-    policy: &'q Policy,
     rights: &'q Rights,
 }
 
@@ -166,11 +195,12 @@ impl<O: Office> Questions<'_, '_, O> {
     /// Nothing if the policy may be stored; else what is answered instead.
     async fn ask(
         &self,
+        policy: &Policy,
         unknown: &[(FieldPath, String)],
         targets_changed: bool,
         warnings: &mut Vec<Problem>,
     ) -> Result<Option<Status>, Trouble> {
-        let conditions = &self.policy.webhook.match_conditions;
+        let conditions = &policy.webhook.match_conditions;
         if !conditions.is_empty()
             && let Some(objection) = self.office.objections(conditions).await?
         {
@@ -185,23 +215,31 @@ impl<O: Office> Questions<'_, '_, O> {
         }
         // A policy for kinds to come cannot be judged by rights of today, and changed targets are the operator's own business.
         if unknown.is_empty() && !targets_changed {
-            let problems = self.check_accounts(&accounts, warnings).await?;
+            let problems = self.check_accounts(policy, &accounts, warnings).await?;
             if !problems.is_empty() {
                 return Ok(Some(invalid(self.request, &problems)));
             }
         }
-        if accounts.check_author {
-            let problems = self.check_author().await?;
-            if !problems.is_empty() {
-                let text: Vec<String> = problems.iter().map(Problem::to_string).collect();
-                return Ok(Some(Status::failure(403, "Forbidden", text.join("; "))));
-            }
+        if accounts.check_author { self.refuse_author().await } else { Ok(None) }
+    }
+
+    /// Nothing if the author may do all of it.
+    async fn refuse_author(&self) -> Result<Option<Status>, Trouble> {
+        let problems = self.check_author().await?;
+        if problems.is_empty() {
+            return Ok(None);
         }
-        Ok(None)
+        let text: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        Ok(Some(Status::failure(403, "Forbidden", text.join("; "))))
     }
 
     /// Whether the accounts behind Writ can do what the policy wants.
-    async fn check_accounts(&self, accounts: &Accounts, warnings: &mut Vec<Problem>) -> Result<Vec<Problem>, Trouble> {
+    async fn check_accounts(
+        &self,
+        policy: &Policy,
+        accounts: &Accounts,
+        warnings: &mut Vec<Problem>,
+    ) -> Result<Vec<Problem>, Trouble> {
         let unresolved = self.rights.unresolved.iter().map(|(field, gvk)| {
             Problem::new(
                 field,
@@ -226,15 +264,15 @@ impl<O: Office> Questions<'_, '_, O> {
             }
         }
         if let Some(reports) = &accounts.reports {
-            warnings.extend(self.check_reports(reports).await?);
+            warnings.extend(self.check_reports(policy, reports).await?);
         }
         Ok(problems)
     }
 
-    async fn check_reports(&self, account: &Subject) -> Result<Vec<Problem>, Trouble> {
+    async fn check_reports(&self, policy: &Policy, account: &Subject) -> Result<Vec<Problem>, Trouble> {
         let catalog = self.office.catalog();
         let mut needs = Vec::new();
-        for rule in &self.policy.rules {
+        for rule in &policy.rules {
             for selector in rule.matching.matching.kinds().filter(|selector| !is_pattern(selector)) {
                 needs.extend(catalog.select(selector).filter(|resource| resource.subresource.is_empty()).map(
                     |resource| Need {

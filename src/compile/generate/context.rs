@@ -113,9 +113,26 @@ fn read_config_map(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fi
 
 fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Option<EntrySource> {
     let fields = node.object(findings);
-    let (path, service, method) = (fields.get("urlPath"), fields.get("service"), fields.get("method"));
-    let (data, query, default) = (fields.get("data"), fields.get("jmesPath"), fields.get("default"));
+    let (query, default) = (fields.get("jmesPath"), fields.get("default"));
+    check_call(node, &fields, &around.policy.reach(), findings)?;
     fields.refuse_unknown(findings);
+    let mut call = node.value()?.clone();
+    for own in ["jmesPath", "default"] {
+        call.as_object_mut().map(|call| call.remove(own));
+    }
+    let call = compile_template(&call, &node.path, findings)?;
+    Some(EntrySource::ApiCall(ApiCall {
+        call,
+        query: read_query(&query, findings)?,
+        default: default.value().cloned(),
+        is_service: node.below("service").is_present(),
+    }))
+}
+
+/// Whom a call asks and with what. Nothing if that cannot even be said.
+pub(super) fn check_call(node: &Node<'_>, fields: &Object<'_>, reach: &Reach, findings: &mut Findings) -> Option<()> {
+    let (path, service) = (fields.get("urlPath"), fields.get("service"));
+    let (method, data) = (fields.get("method"), fields.get("data"));
     if path.is_present() == service.is_present() {
         findings.refuse(&node.path, Reason::Xor, "an API call has exactly one of urlPath, service");
         return None;
@@ -134,22 +151,12 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
             findings.refuse(&key.path, Reason::Required, "needs a key");
         }
     }
-    check_service(&service, around, findings);
-    check_path(&path, method.value().and_then(Value::as_str) == Some("POST"), around, findings);
-    let mut call = node.value()?.clone();
-    for own in ["jmesPath", "default"] {
-        call.as_object_mut().map(|call| call.remove(own));
-    }
-    let call = compile_template(&call, &node.path, findings)?;
-    Some(EntrySource::ApiCall(ApiCall {
-        call,
-        query: read_query(&query, findings)?,
-        default: default.value().cloned(),
-        is_service: service.is_present(),
-    }))
+    check_service(&service, reach, findings);
+    check_path(&path, method.value().and_then(Value::as_str) == Some("POST"), reach, findings);
+    Some(())
 }
 
-fn check_service(service: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) {
+fn check_service(service: &Node<'_>, reach: &Reach, findings: &mut Findings) {
     if !service.is_present() {
         return;
     }
@@ -178,7 +185,7 @@ fn check_service(service: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
     {
         findings.refuse(&bundle.path, Reason::Format, "must be certificates in PEM");
     }
-    if around.policy.namespace.is_some() {
+    if *reach != Reach::Cluster {
         findings.refuse(&service.path, Reason::Forbidden, "a Policy cannot leave its namespace; use a ClusterPolicy");
     }
 }
@@ -200,7 +207,7 @@ fn holds_certificates(pem: &str) -> bool {
 }
 
 /// A path without variables is tried on the gate; of one with variables only what can be seen is checked.
-fn check_path(path: &Node<'_>, post: bool, around: &Surroundings<'_>, findings: &mut Findings) {
+fn check_path(path: &Node<'_>, post: bool, reach: &Reach, findings: &mut Findings) {
     let Some(text) = path.text(findings) else { return };
     if text.contains("{{") {
         if text.matches('?').count() > 1
@@ -210,8 +217,7 @@ fn check_path(path: &Node<'_>, post: bool, around: &Surroundings<'_>, findings: 
         }
         return;
     }
-    let (reach, outbound) = (around.policy.reach(), Outbound::default());
-    let refusal = Gate::new(&reach, &outbound).call(&text, post.then(String::new)).err();
+    let refusal = Gate::new(reach, &Outbound::default()).call(&text, post.then(String::new)).err();
     match refusal {
         None => {}
         Some(refusal @ Refusal::Path(_)) => findings.refuse(&path.path, Reason::Format, refusal.to_string()),

@@ -42,6 +42,8 @@ pub enum Part {
     Source,
     /// It is read for the context.
     Lookup,
+    /// It is followed, to be at hand for the context.
+    Followed,
 }
 
 /// Everything that a policy needs.
@@ -56,7 +58,12 @@ pub struct Rights {
 /// Reads them from a document. `plural` gives the name of the resource of a kind.
 pub fn rights(document: &Value, plural: &dyn Fn(&Gvk) -> Option<String>) -> Rights {
     let mut reading = Reading { plural, synchronize: false, rights: Rights::default() };
-    let rules = Node::new(Some(document), FieldPath::root()).below("spec").below("rules");
+    let spec = Node::new(Some(document), FieldPath::root()).below("spec");
+    if super::serves_global(document) {
+        reading.global(&spec);
+        return reading.rights;
+    }
+    let rules = spec.below("rules");
     for rule in items(&rules).iter().filter(|rule| rule.below("generate").is_present()) {
         let generate = rule.below("generate");
         reading.synchronize = generate.below("synchronize").value() == Some(&Value::Bool(true));
@@ -154,18 +161,38 @@ impl Reading<'_> {
                     Reference { api_version: "v1", kind: "ConfigMap", namespace, name },
                 );
             }
-            let call = entry.below("apiCall");
-            let method = call.below("method").value().and_then(Value::as_str).unwrap_or("GET");
-            let path = call.below("urlPath");
-            let text = path.value().and_then(Value::as_str).unwrap_or_default();
-            if method == "GET" && !text.is_empty() {
-                self.call(&path, text);
-            }
+            self.call(&entry.below("apiCall"));
+        }
+    }
+
+    fn global(&mut self, spec: &Node<'_>) {
+        let followed = spec.below("kubernetesResource");
+        if let Some(value) = followed.value() {
+            self.rights.needs.push(Need {
+                part: Part::Followed,
+                field: followed.path.clone(),
+                group: text_at(value, &["group"]).to_owned(),
+                resource: text_at(value, &["resource"]).to_owned(),
+                subresource: String::new(),
+                namespace: text_at(value, &["namespace"]).to_owned(),
+                name: String::new(),
+                synchronize: false,
+            });
+        }
+        self.call(&spec.below("apiCall"));
+    }
+
+    fn call(&mut self, call: &Node<'_>) {
+        let method = call.below("method").value().and_then(Value::as_str).unwrap_or("GET");
+        let path = call.below("urlPath");
+        let text = path.value().and_then(Value::as_str).unwrap_or_default();
+        if method == "GET" && !text.is_empty() {
+            self.path(&path, text);
         }
     }
 
     /// A path is asked about as it is, with all of what a variable stands for.
-    fn call(&mut self, node: &Node<'_>, text: &str) {
+    fn path(&mut self, node: &Node<'_>, text: &str) {
         // A word that no object has for a name takes the place of each variable while the path is taken apart.
         const UNKNOWN: &str = "0-variable-0";
         let Some(plain) = replace_variables(text, UNKNOWN) else {
@@ -228,8 +255,8 @@ impl Need {
         match (self.part, self.synchronize) {
             (Part::Target, true) => &["create", "update", "delete"],
             (Part::Target, false) => &["create"],
-            (Part::Source | Part::Lookup, _) if self.name.is_empty() => &["get", "list"],
-            (Part::Source | Part::Lookup, _) => &["get"],
+            (Part::Source | Part::Lookup | Part::Followed, _) if self.name.is_empty() => &["get", "list"],
+            (Part::Source | Part::Lookup | Part::Followed, _) => &["get"],
         }
     }
 
@@ -239,6 +266,7 @@ impl Need {
             (Part::Target, true) => &["get", "list", "watch", "create", "update", "patch", "delete"],
             (Part::Target, false) => &["get", "list", "watch", "create", "patch"],
             (Part::Source, _) => &["get", "list", "watch", "patch", "update"],
+            (Part::Followed, _) => &["get", "list", "watch"],
             (Part::Lookup, _) if self.name.is_empty() => &["get", "list"],
             (Part::Lookup, _) => &["get"],
         }

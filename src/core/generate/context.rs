@@ -4,6 +4,7 @@
 //! the context sees the last entry of a name. Nothing is computed or fetched until an expression reads the name, each entry
 //! at most once per scope, so a broken entry that nobody uses does no harm.
 
+mod call;
 mod frame;
 mod load;
 
@@ -12,6 +13,8 @@ use serde_json::Value;
 use crate::core::expr::{Expression, Template};
 use crate::core::problem::FieldPath;
 
+pub use call::Call;
+pub(super) use call::decode;
 pub(super) use frame::{Base, Frame, Session};
 
 /// Names that entries may not take.

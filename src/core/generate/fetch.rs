@@ -10,7 +10,7 @@ use ::core::net::IpAddr;
 use crate::core::resource::{Gvk, ObjectKey};
 
 use super::api_path::ApiPath;
-use super::gate::{Refusal, refuse_link_local};
+use super::gate::{Reach, Refusal, refuse_link_local};
 use super::service_url::ServiceUrl;
 
 /// A fact that is missing.
@@ -28,7 +28,7 @@ pub enum Fetch {
     /// Manifest and configuration of an image.
     Image(ImageFetch),
     /// The data of a global context entry, or of one of its projections.
-    Global(String),
+    Global(GlobalFetch),
     /// The addresses of a host name.
     Host(String),
 }
@@ -61,6 +61,13 @@ pub struct ServiceFetch {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageFetch(pub(super) String);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GlobalFetch {
+    /// Of an entry, or of an entry and one of its projections with a dot between them.
+    pub(super) name: String,
+    pub(super) reach: Reach,
+}
 
 impl ObjectFetch {
     pub fn key(&self) -> &ObjectKey {
@@ -120,6 +127,14 @@ impl ServiceFetch {
     }
 }
 
+impl GlobalFetch {
+    /// How the name can be read: as an entry, or as an entry and a projection. Either may have dots of its own.
+    pub fn readings(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let split = self.name.rmatch_indices('.').map(|(at, _)| (&self.name[..at], Some(&self.name[at + 1..])));
+        std::iter::once((self.name.as_str(), None)).chain(split)
+    }
+}
+
 impl ImageFetch {
     pub fn reference(&self) -> &str {
         &self.0
@@ -153,7 +168,7 @@ impl fmt::Display for Fetch {
             }
             Self::Service(service) => write!(f, "service {}", service.url),
             Self::Image(image) => write!(f, "image {}", image.0),
-            Self::Global(name) => write!(f, "global context entry {name}"),
+            Self::Global(global) => write!(f, "global context entry {}", global.name),
             Self::Host(name) => write!(f, "addresses of host {name}"),
         }
     }

@@ -12,7 +12,7 @@ use crate::core::resource::{Gvk, ObjectKey};
 use crate::core::scalar::wildcard;
 
 use super::api_path::{ApiPath, PathError};
-use super::fetch::{ApiFetch, Fetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
+use super::fetch::{ApiFetch, Fetch, GlobalFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
 use super::service_url::{ServiceUrl, is_link_local};
 
 /// How far a policy reaches.
@@ -128,6 +128,13 @@ impl<'g> Gate<'g> {
     pub fn image(&self, registry: &str, reference: &str) -> Result<Fetch, Refusal> {
         self.leave(registry.split(':').next().unwrap_or(registry))?;
         Ok(Fetch::Image(ImageFetch(reference.to_owned())))
+    }
+
+    /// Asks for what is kept under a name. Where that lies is known to whoever keeps it: [`GlobalEntry::check_reach`] decides.
+    ///
+    /// [`GlobalEntry::check_reach`]: super::global::GlobalEntry::check_reach
+    pub fn global(&self, name: &str) -> Fetch {
+        Fetch::Global(GlobalFetch { name: name.to_owned(), reach: self.reach.clone() })
     }
 
     /// Lets a finished target pass, judged by what will be written.

@@ -1,6 +1,6 @@
 //! How each kind of entry gets its value.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::core::expr::{EvalError, Expression, Lookup, Runtime, Template, TemplateError};
 use crate::core::generate::facts::Answer;
@@ -8,6 +8,7 @@ use crate::core::generate::fetch::Fetch;
 use crate::core::resource::Gvk;
 use crate::core::scalar::image::{Image, ImageDefaults};
 
+use super::call::{Call, decode, text_of};
 use super::frame::{Session, View};
 use super::{ApiCall, Entry, EntrySource, Query, Variable};
 
@@ -72,8 +73,8 @@ impl Loader<'_> {
 
     fn config_map(&self, template: &Template) -> Loaded {
         let rendered = self.render(template)?;
-        let name = text_of(&rendered, "name")?;
-        let namespace = text_of(&rendered, "namespace")?;
+        let name = text_of(&rendered, "name").map_err(Trouble::Reason)?;
+        let namespace = text_of(&rendered, "namespace").map_err(Trouble::Reason)?;
         let namespace = if namespace.is_empty() { self.session.home } else { namespace };
         let fetch = self.session.gate.object(Gvk::new("v1", "ConfigMap"), namespace, name).map_err(reason)?;
         let found = self.ask(fetch)?;
@@ -85,24 +86,14 @@ impl Loader<'_> {
 
     fn api_call(&self, call: &ApiCall) -> Loaded {
         let rendered = self.render(&call.call)?;
-        let body = match text_of(&rendered, "method")? {
-            "" | "GET" => None,
-            "POST" => Some(body_of(&rendered)?),
-            other => return Err(Trouble::Reason(format!("method `{other}` is neither GET nor POST"))),
-        };
-        let fetch = match rendered.get("service") {
-            Some(service) => {
-                let url = text_of(service, "url")?;
-                let bundle = text_of(service, "caBundle")?;
-                let bundle = (!bundle.is_empty()).then(|| bundle.to_owned());
-                self.session.gate.service(url, headers_of(service)?, bundle, body)
-            }
-            None => self.session.gate.call(text_of(&rendered, "urlPath")?, body),
-        };
+        let fetch = Call::read(&rendered).map_err(Trouble::Reason)?.fetch(&self.session.gate);
         match (fetch.map_err(reason).and_then(|fetch| self.ask(fetch)), &call.default) {
             (Err(Trouble::Reason(_)), Some(default)) => Ok(default.clone()),
             (Err(trouble), _) => Err(trouble),
-            (Ok(response), _) if call.is_service => self.apply(call.query.as_ref(), &decode(response)?),
+            // One that is not JSON was a good call, which no default covers.
+            (Ok(response), _) if call.is_service => {
+                self.apply(call.query.as_ref(), &decode(response).map_err(Trouble::Reason)?)
+            }
             (Ok(response), _) => self.apply(call.query.as_ref(), response),
         }
     }
@@ -119,7 +110,7 @@ impl Loader<'_> {
     fn global(&self, name: &Template, query: Option<&Query>) -> Loaded {
         let rendered = self.render(name)?;
         let name = rendered.as_str().ok_or_else(|| Trouble::Reason("`name` must become text".to_owned()))?;
-        let found = self.ask(Fetch::Global(name.to_owned()))?;
+        let found = self.ask(self.session.gate.global(name))?;
         self.apply(query, found)
     }
 
@@ -179,33 +170,4 @@ fn trouble(error: EvalError) -> Trouble {
 
 fn reason(error: impl std::fmt::Display) -> Trouble {
     Trouble::Reason(error.to_string())
-}
-
-/// A field that must have become text; absent and null read as empty.
-fn text_of<'v>(value: &'v Value, field: &'static str) -> Loaded<&'v str> {
-    match value.get(field) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(Trouble::Reason(format!("`{field}` must become text, but became {other}"))),
-    }
-}
-
-/// The response of a service comes as text; one that is not JSON was a good call, which no default covers.
-fn decode(response: &Value) -> Loaded {
-    let text = response.as_str().unwrap_or_default();
-    serde_json::from_str(text).map_err(|error| Trouble::Reason(format!("the response is not JSON: {error}")))
-}
-
-/// `data: [{key, value}]` as the JSON object that is posted.
-fn body_of(call: &Value) -> Loaded<String> {
-    let mut body = Map::new();
-    for pair in call.get("data").and_then(Value::as_array).into_iter().flatten() {
-        body.insert(text_of(pair, "key")?.to_owned(), pair.get("value").cloned().unwrap_or_default());
-    }
-    Ok(format!("{}\n", Value::Object(body)))
-}
-
-fn headers_of(service: &Value) -> Loaded<Vec<(String, String)>> {
-    let headers = service.get("headers").and_then(Value::as_array).into_iter().flatten();
-    headers.map(|header| Ok((text_of(header, "key")?.to_owned(), text_of(header, "value")?.to_owned()))).collect()
 }

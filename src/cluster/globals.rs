@@ -1,0 +1,302 @@
+//! Global context entries, filled: the objects of a resource by a watch, the answer of a call by asking again and again.
+//!
+//! Who learns of entries hands them in and runs [`Globals::keep`] for each; rules find them through the reader. Where nothing
+//! is known yet the question waits like one to an API server that is not there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::sleep;
+use tracing::warn;
+
+use super::api::{Api, Selection};
+use super::discovery::Discovery;
+use super::fetch::Reader;
+use super::kinds::ApiKind;
+use super::status::Readiness;
+use super::watch::{Event, follow};
+use super::{ClusterError, error::causes};
+use crate::core::expr::Runtime;
+use crate::core::generate::global::{GlobalEntry, GlobalPoll, GlobalResource, GlobalSource};
+use crate::core::generate::{Answer, GlobalFetch, Outbound};
+use crate::core::resource::ObjectKey;
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Everything that is kept. Clones share it.
+#[derive(Clone, Default)]
+pub struct Globals(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    held: Mutex<Held>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Held {
+    /// Which entries there are is known.
+    listed: bool,
+    shelves: BTreeMap<String, Shelf>,
+}
+
+/// One entry and its data.
+struct Shelf {
+    /// Nothing if the entry cannot be used.
+    entry: Option<Arc<GlobalEntry>>,
+    content: Content,
+    /// When the data was last read as a whole.
+    refreshed: Option<Timestamp>,
+    /// What rules were given, by projection: the same until the content changes.
+    views: BTreeMap<Option<String>, Result<Arc<Value>, String>>,
+}
+
+enum Content {
+    Loading,
+    Failed(String),
+    Objects(BTreeMap<ObjectKey, Value>),
+    Response(Value),
+}
+
+/// How an entry stands.
+pub struct Standing {
+    pub name: String,
+    pub readiness: Readiness,
+    pub refreshed: Option<Timestamp>,
+}
+
+impl Globals {
+    /// Takes an entry in, or another version of it. Its data is there once [`Self::keep`] has brought it.
+    pub fn put(&self, entry: &Arc<GlobalEntry>) {
+        let shelf = Shelf::new(Some(entry.clone()), Content::Loading);
+        self.held().shelves.insert(entry.name.clone(), shelf);
+    }
+
+    /// Takes in an entry that cannot be used.
+    pub fn put_aside(&self, name: &str, because: String) {
+        self.held().shelves.insert(name.to_owned(), Shelf::new(None, Content::Failed(because)));
+        self.0.changed.notify_one();
+    }
+
+    pub fn remove(&self, name: &str) {
+        self.held().shelves.remove(name);
+    }
+
+    /// All entries have been put in: one that is not there does not exist.
+    pub fn set_listed(&self) {
+        self.held().listed = true;
+    }
+
+    /// Waits until some entry stands otherwise than before.
+    pub async fn changed(&self) {
+        self.0.changed.notified().await;
+    }
+
+    /// How entries stand, except for those whose data is on its way.
+    pub fn standings(&self) -> Vec<Standing> {
+        let held = self.held();
+        let known = held.shelves.iter().filter_map(|(name, shelf)| {
+            let readiness = match &shelf.content {
+                Content::Loading => return None,
+                Content::Failed(because) => Readiness::NotReady { because: because.clone() },
+                Content::Objects(_) | Content::Response(_) => Readiness::Ready,
+            };
+            Some(Standing { name: name.clone(), readiness, refreshed: shelf.refreshed })
+        });
+        known.collect()
+    }
+
+    pub(super) fn answer(&self, fetch: &GlobalFetch) -> Result<Answer, ClusterError> {
+        let mut held = self.held();
+        let found = fetch.readings().find(|(entry, _)| held.shelves.contains_key(*entry));
+        let Some((name, projection)) = found else {
+            return if held.listed { Ok(Answer::Absent) } else { Err(not_yet("the entries are still being listed")) };
+        };
+        let Some(shelf) = held.shelves.get_mut(name) else { return Ok(Answer::Absent) };
+        if let Some(Err(refusal)) = shelf.entry.as_ref().map(|entry| entry.check_reach(fetch)) {
+            return Ok(Answer::Failed(refusal.to_string()));
+        }
+        match &shelf.content {
+            Content::Loading => Err(not_yet("its data is not here yet")),
+            Content::Failed(because) => Ok(Answer::Failed(because.clone())),
+            Content::Objects(_) | Content::Response(_) => Ok(match shelf.view(projection) {
+                Ok(view) => Answer::Found(view),
+                Err(reason) => Answer::Failed(reason),
+            }),
+        }
+    }
+
+    /// Keeps the data of an entry current, for ever.
+    pub async fn keep(self, entry: Arc<GlobalEntry>, way: Way) {
+        match &entry.source {
+            GlobalSource::Resource(resource) => self.follow(&entry, resource, &way).await,
+            GlobalSource::Poll(poll) => self.poll(&entry, poll, &way).await,
+        }
+    }
+
+    async fn follow(&self, entry: &Arc<GlobalEntry>, resource: &GlobalResource, way: &Way) {
+        let kind = self.find(entry, resource, way).await;
+        if resource.namespace.is_some() && !kind.is_namespaced() {
+            let reason = format!("{} are in no namespace", kind.plural_name());
+            return self.fill(entry, Content::Failed(reason));
+        }
+        let selection = Selection { namespace: resource.namespace.clone(), ..Selection::default() };
+        let (sender, events) = channel(64);
+        tokio::join!(follow(way.api.clone(), kind, selection, sender), self.take(entry, events));
+    }
+
+    async fn find(&self, entry: &Arc<GlobalEntry>, resource: &GlobalResource, way: &Way) -> Arc<ApiKind> {
+        let GlobalResource { group, version, resource, .. } = resource;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if let Some(kind) = way.discovery.kinds().by_plural(group, version, resource) {
+                return kind.clone();
+            }
+            match way.discovery.refresh().await {
+                Ok(true) => continue,
+                Ok(false) => {
+                    let reason = format!("the cluster has no resource `{resource}` in `{group}/{version}`");
+                    self.fill(entry, Content::Failed(reason));
+                }
+                Err(error) => warn!(entry = entry.name, %error, "Cannot ask for the kinds of the cluster"),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn take(&self, entry: &Arc<GlobalEntry>, mut events: Receiver<Event>) {
+        let mut listed: Option<BTreeMap<ObjectKey, Value>> = None;
+        while let Some(event) = events.recv().await {
+            match event {
+                Event::Listing => listed = Some(BTreeMap::new()),
+                Event::Listed(object) => {
+                    listed.get_or_insert_default().insert(ObjectKey::of(&object), strip(object));
+                }
+                Event::Synced { .. } => self.fill(entry, Content::Objects(listed.take().unwrap_or_default())),
+                Event::Changed(object) => self.edit(entry, |objects| {
+                    objects.insert(ObjectKey::of(&object), strip(object));
+                }),
+                Event::Deleted(object) => self.edit(entry, |objects| {
+                    objects.remove(&ObjectKey::of(&object));
+                }),
+                // It is listed again and again instead.
+                Event::Trouble(error @ ClusterError::Refused { verb: "watch", .. }) => {
+                    warn!(entry = entry.name, %error, "Cannot watch for a global context entry");
+                }
+                Event::Trouble(error) => {
+                    warn!(entry = entry.name, %error, "Cannot fill a global context entry");
+                    if !error.is_outage() {
+                        self.fill(entry, Content::Failed(causes(&error)));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn poll(&self, entry: &Arc<GlobalEntry>, poll: &GlobalPoll, way: &Way) {
+        loop {
+            let mut asked = ask(poll, way).await;
+            let mut pause = FIRST_PAUSE;
+            for _ in 0..poll.retries {
+                if asked.is_ok() {
+                    break;
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                asked = ask(poll, way).await;
+            }
+            self.fill(entry, asked.map_or_else(Content::Failed, Content::Response));
+            sleep(poll.every).await;
+        }
+    }
+
+    /// Replaces the data of an entry, unless there is another version of it by now.
+    fn fill(&self, entry: &Arc<GlobalEntry>, content: Content) {
+        if let Some(shelf) = self.held().shelf(entry) {
+            if !matches!(content, Content::Failed(_)) {
+                shelf.refreshed = Some(Timestamp::now());
+            }
+            shelf.content = content;
+            shelf.views.clear();
+        }
+        self.0.changed.notify_one();
+    }
+
+    fn edit(&self, entry: &Arc<GlobalEntry>, change: impl FnOnce(&mut BTreeMap<ObjectKey, Value>)) {
+        if let Some(shelf) = self.held().shelf(entry)
+            && let Content::Objects(objects) = &mut shelf.content
+        {
+            change(objects);
+            shelf.views.clear();
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What data is brought by.
+#[derive(Clone)]
+pub struct Way {
+    pub api: Api,
+    pub discovery: Arc<Discovery>,
+    pub reader: Reader,
+    pub outbound: Outbound,
+}
+
+impl Held {
+    fn shelf(&mut self, entry: &Arc<GlobalEntry>) -> Option<&mut Shelf> {
+        let shelf = self.shelves.get_mut(&entry.name)?;
+        shelf.entry.as_ref().is_some_and(|known| Arc::ptr_eq(known, entry)).then_some(shelf)
+    }
+}
+
+impl Shelf {
+    fn new(entry: Option<Arc<GlobalEntry>>, content: Content) -> Self {
+        Self { entry, content, refreshed: None, views: BTreeMap::new() }
+    }
+
+    fn view(&mut self, projection: Option<&str>) -> Result<Arc<Value>, String> {
+        let key = projection.map(str::to_owned);
+        if let Some(view) = self.views.get(&key) {
+            return view.clone();
+        }
+        let view = match (&self.content, &self.entry, projection) {
+            (_, _, Some(_)) => self.view(None).and_then(|data| match &self.entry {
+                Some(entry) => entry.view(&data, projection, &Runtime::new(Timestamp::now(), 0)).map(Arc::new),
+                None => Err("it cannot be used".to_owned()),
+            }),
+            (Content::Objects(objects), _, None) => Ok(Arc::new(objects.values().cloned().collect())),
+            (Content::Response(response), _, None) => Ok(Arc::new(response.clone())),
+            (Content::Loading | Content::Failed(_), _, None) => Err("it has no data".to_owned()),
+        };
+        self.views.insert(key, view.clone());
+        view
+    }
+}
+
+async fn ask(poll: &GlobalPoll, way: &Way) -> Result<Value, String> {
+    let fetch = poll.fetch(&way.outbound).map_err(|refusal| refusal.to_string())?;
+    let answer = way.reader.answer(&fetch).await.map_err(|error| error.to_string())?;
+    GlobalPoll::data(&fetch, &answer)
+}
+
+fn strip(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+fn not_yet(reason: &str) -> ClusterError {
+    let resource = "global context entries".to_owned();
+    ClusterError::Unreachable { verb: "read", resource, reason: reason.to_owned() }
+}

@@ -1,0 +1,81 @@
+//! `apiCall`, read: whom to ask, and with what. Asking passes the gate.
+
+use serde_json::{Map, Value};
+
+use crate::core::generate::fetch::Fetch;
+use crate::core::generate::gate::{Gate, Refusal};
+
+/// A call whose variables have their values.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Call {
+    target: Target,
+    /// The body of a POST; a GET has none.
+    body: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Target {
+    Path(String),
+    Service { url: String, headers: Vec<(String, String)>, ca_bundle: Option<String> },
+}
+
+impl Call {
+    /// Reads `{urlPath, service, method, data}`; says what cannot be read.
+    pub fn read(call: &Value) -> Result<Self, String> {
+        let body = match text_of(call, "method")? {
+            "" | "GET" => None,
+            "POST" => Some(body_of(call)?),
+            other => return Err(format!("method `{other}` is neither GET nor POST")),
+        };
+        let target = match call.get("service") {
+            Some(service) => {
+                let ca_bundle = Some(text_of(service, "caBundle")?).filter(|bundle| !bundle.is_empty());
+                Target::Service {
+                    url: text_of(service, "url")?.to_owned(),
+                    headers: headers_of(service)?,
+                    ca_bundle: ca_bundle.map(str::to_owned),
+                }
+            }
+            None => Target::Path(text_of(call, "urlPath")?.to_owned()),
+        };
+        Ok(Self { target, body })
+    }
+
+    pub fn fetch(&self, gate: &Gate<'_>) -> Result<Fetch, Refusal> {
+        match &self.target {
+            Target::Path(path) => gate.call(path, self.body.clone()),
+            Target::Service { url, headers, ca_bundle } => {
+                gate.service(url, headers.clone(), ca_bundle.clone(), self.body.clone())
+            }
+        }
+    }
+}
+
+/// The response of a service comes as text.
+pub(in crate::core::generate) fn decode(response: &Value) -> Result<Value, String> {
+    serde_json::from_str(response.as_str().unwrap_or_default())
+        .map_err(|error| format!("the response is not JSON: {error}"))
+}
+
+/// A field that must be text; absent and null read as empty.
+pub(super) fn text_of<'v>(value: &'v Value, field: &'static str) -> Result<&'v str, String> {
+    match value.get(field) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text),
+        Some(other) => Err(format!("`{field}` must become text, but became {other}")),
+    }
+}
+
+/// `data: [{key, value}]` as the JSON object that is posted.
+fn body_of(call: &Value) -> Result<String, String> {
+    let mut body = Map::new();
+    for pair in call.get("data").and_then(Value::as_array).into_iter().flatten() {
+        body.insert(text_of(pair, "key")?.to_owned(), pair.get("value").cloned().unwrap_or_default());
+    }
+    Ok(format!("{}\n", Value::Object(body)))
+}
+
+fn headers_of(service: &Value) -> Result<Vec<(String, String)>, String> {
+    let headers = service.get("headers").and_then(Value::as_array).into_iter().flatten();
+    headers.map(|header| Ok((text_of(header, "key")?.to_owned(), text_of(header, "value")?.to_owned()))).collect()
+}
