@@ -220,6 +220,28 @@ fn authors_cannot_do_by_policy_what_they_may_not_do() {
 }
 
 #[test]
+fn what_is_kept_for_rules_the_author_must_be_allowed_to_see() {
+    let entry = |resource: &str| {
+        let resource = json!({"version": "v1", "resource": resource, "namespace": "prod"});
+        json!({"apiVersion": "kyverno.io/v2alpha1", "kind": "GlobalContextEntry", "metadata": {"name": "e"},
+               "spec": {"kubernetesResource": resource}})
+    };
+    let world = World { denied: vec!["jane list"], ..World::new() };
+    let response = world.offer(json!(null), entry("secrets"));
+    assert!(
+        message(&response)
+            .starts_with("spec.kubernetesResource: user `jane` is not allowed to list secrets in namespace `prod`"),
+        "{response}"
+    );
+    assert_eq!(response["status"]["code"], 403);
+    // Somebody who changes nothing is asked nothing.
+    assert_eq!(world.offer(entry("secrets"), entry("secrets"))["allowed"], json!(true));
+    assert_eq!(World::new().offer(json!(null), entry("secrets"))["allowed"], json!(true));
+    let response = World::new().offer(json!(null), entry(""));
+    assert_eq!(response["status"]["details"]["causes"][0]["field"], json!("spec.kubernetesResource.resource"));
+}
+
+#[test]
 fn what_a_variable_decides_is_asked_for_everywhere() {
     let world = World { denied: vec!["jane update"], ..World::new() };
     let response = world.offer(json!(null), policy(json!({})));

@@ -8,6 +8,7 @@ mod admission;
 mod envoy;
 mod fuzz_corpus;
 mod generate;
+mod globals;
 mod hostile;
 mod intake;
 mod jmespath;

@@ -115,7 +115,6 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
     let fields = node.object(findings);
     let (query, default) = (fields.get("jmesPath"), fields.get("default"));
     check_call(node, &fields, &around.policy.reach(), findings)?;
-    fields.refuse_unknown(findings);
     let mut call = node.value()?.clone();
     for own in ["jmesPath", "default"] {
         call.as_object_mut().map(|call| call.remove(own));
@@ -129,10 +128,11 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
     }))
 }
 
-/// Whom a call asks and with what. Nothing if that cannot even be said.
+/// Whom a call asks and with what, after the caller has taken the fields of its own. Nothing if that cannot even be said.
 pub(super) fn check_call(node: &Node<'_>, fields: &Object<'_>, reach: &Reach, findings: &mut Findings) -> Option<()> {
     let (path, service) = (fields.get("urlPath"), fields.get("service"));
     let (method, data) = (fields.get("method"), fields.get("data"));
+    fields.refuse_unknown(findings);
     if path.is_present() == service.is_present() {
         findings.refuse(&node.path, Reason::Xor, "an API call has exactly one of urlPath, service");
         return None;

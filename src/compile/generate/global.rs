@@ -65,8 +65,8 @@ fn read_resource(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalResou
 fn read_call(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalPoll> {
     let fields = node.object(findings);
     let (interval, limit) = (fields.get("refreshInterval"), fields.get("retryLimit"));
+    let before = findings.errors.len();
     check_call(node, &fields, &Reach::Cluster, findings)?;
-    fields.refuse_unknown(findings);
     for place in [node.below("urlPath"), node.below("service").below("url")] {
         if place.value().and_then(Value::as_str).is_some_and(|text| text.contains("{{")) {
             findings.refuse(&place.path, Reason::Context, "an entry has no trigger, and so no variables");
@@ -83,7 +83,9 @@ fn read_call(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalPoll> {
     match Call::read(node.value()?) {
         Ok(call) => Some(GlobalPoll { call, every, retries }),
         Err(reason) => {
-            findings.refuse(&node.path, Reason::Format, reason);
+            if findings.errors.len() == before {
+                findings.refuse(&node.path, Reason::Format, reason);
+            }
             None
         }
     }
