@@ -98,7 +98,8 @@ fn objects_of_a_resource_are_at_hand_for_rules() {
     ];
     stage.policy(rules);
     // The entry lies in the namespace of this Policy.
-    stage.policy(Policy::from(global("home", &format!("{entry}.names"), sorted)).named("NS-home").at_home());
+    let home = global("home", &format!("{entry}.names"), sorted).on("namespaces", json!(null));
+    stage.policy(Policy::from(home).named("NS-home").at_home());
     stage.trigger("a", "x");
     for name in ["all-a", "part-a", "home-a"] {
         stage.becomes("secret", name, VALUE, &base64("one"));
@@ -115,7 +116,8 @@ fn objects_of_a_resource_are_at_hand_for_rules() {
 
     // Elsewhere a Policy does not see it.
     let other = stage.beside("global-other");
-    let policy = other.policy(Policy::from(global("away", &entry, "length(@)")).named("NS-away").at_home());
+    let away = global("away", &entry, "length(@)").on("namespaces", json!(null));
+    let policy = other.policy(Policy::from(away).named("NS-away").at_home());
     other.trigger("b", "x");
     eventually(SOON, "an event about the boundary", || {
         let selector = format!("--field-selector=reason=PolicyError,regarding.name={policy}");
