@@ -10,6 +10,7 @@ mod json_patch;
 pub mod mesh;
 pub mod migrate;
 mod modification;
+pub mod modifier;
 mod proxy_template;
 mod reader;
 mod scalars;
@@ -129,6 +130,13 @@ pub fn check(document: &Value) -> Option<Findings> {
         None => findings.warnings = unknown,
     }
     Some(findings)
+}
+
+/// The content of a policy of the mesh.
+fn resource_of(document: &Value) -> Option<Resource<'_>> {
+    let identity = identify(document)?;
+    let kind = MESH_KINDS.iter().find(|kind| kind.name == identity.kind)?;
+    Some(resource(document, identity.form, kind.content))
 }
 
 fn resource(document: &Value, form: Form, content: Content) -> Resource<'_> {
