@@ -212,6 +212,7 @@ fn react(cluster: &mut Cluster, policy: &Policy, rule: &Rule, object: &Value) ->
         Ok(Evaluation::Done(_)) => "applies to requests for this object".to_owned(),
         Err(_) if rule.way() == Way::Admission => "may apply to requests for this object".to_owned(),
         Ok(Evaluation::Skipped { because } | Evaluation::Lost { because }) => format!("skipped: {because}"),
+        Ok(Evaluation::Excepted { by }) => format!("skipped: exception {by}"),
         Ok(Evaluation::NotApplicable { because }) => format!("does not apply: {because}"),
         Ok(Evaluation::Needs(_)) => "cannot be evaluated".to_owned(),
         Err(error) => format!("fails: {error}"),

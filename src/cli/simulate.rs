@@ -83,7 +83,7 @@ impl Simulation {
     ) -> anyhow::Result<()> {
         for loaded in load::load(paths)? {
             let document = loaded.document.with_context(|| format!("reading {}", loaded.file))?;
-            if !compile::generate::serves(&document.value) {
+            if !compile::generate::is_policy(&document.value) {
                 continue;
             }
             let (policy, findings) = compile::generate::policy_among(&document.value, scopes);
@@ -175,6 +175,10 @@ impl Simulation {
             }
             Ok(Evaluation::Skipped { because }) => {
                 report.skipped.push(skip(because));
+                Ended::Idle
+            }
+            Ok(Evaluation::Excepted { by }) => {
+                report.skipped.push(skip(format!("exception {by}")));
                 Ended::Idle
             }
             Ok(Evaluation::Lost { because }) => {

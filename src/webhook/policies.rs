@@ -47,7 +47,7 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
     let deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
-    if deleted || !request.sub_resource.is_empty() || !generate::serves(object) {
+    if deleted || !request.sub_resource.is_empty() || !generate::is_policy(object) {
         return Verdict::allow();
     }
     let old = request.old_object.as_ref().filter(|old| old.is_object());
