@@ -68,15 +68,10 @@ pub fn policy_among(document: &Value, kinds: &dyn Fn(&Gvk) -> Option<Scope>) -> 
     (policy.filter(|_| findings.errors.is_empty()), findings)
 }
 
-/// Compiles an exception, knowing the built-in kinds. With errors it is not there, and nothing is excepted.
+/// Compiles an exception. With errors it is not there, and nothing is excepted.
 pub fn exception(document: &Value) -> (Option<Exception>, Findings) {
-    exception_among(document, &built_in)
-}
-
-/// Compiles an exception for a cluster whose kinds are known.
-pub fn exception_among(document: &Value, kinds: &dyn Fn(&Gvk) -> Option<Scope>) -> (Option<Exception>, Findings) {
     let mut findings = Findings::default();
-    let exception = exception::compile(document, kinds, &mut findings);
+    let exception = exception::compile(document, &built_in, &mut findings);
     (exception.filter(|_| findings.errors.is_empty()), findings)
 }
 

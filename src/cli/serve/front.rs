@@ -22,7 +22,7 @@ use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
-use crate::core::generate::{Answer, Facts, Fetch, Policy};
+use crate::core::generate::{Answer, Facts, Fetch, Honoured, Policy};
 use crate::core::matching::{Requester, UserPatterns};
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
@@ -53,6 +53,7 @@ pub(super) struct Front {
     /// Who this program is to the API server.
     own_name: OnceCell<String>,
     namespace: String,
+    honoured: Honoured,
     requests: ApiKind,
 }
 
@@ -70,6 +71,7 @@ impl Front {
         args: AdmissionArgs,
         namespace: String,
         installed: String,
+        honoured: Honoured,
         controller: &Controller,
     ) -> Self {
         let names = Names {
@@ -94,6 +96,7 @@ impl Front {
             discovery,
             args,
             namespace,
+            honoured,
         }
     }
 
@@ -235,6 +238,10 @@ impl Office for Front {
             reports: reports_account.as_ref().map(Subject::account),
             check_author: *author_check,
         })
+    }
+
+    fn honoured(&self) -> &Honoured {
+        &self.honoured
     }
 }
 
