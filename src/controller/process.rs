@@ -128,8 +128,7 @@ pub(super) async fn is_preceded(shared: &Shared, entry: &RuleEntry, trigger: &Tr
     for earlier in entry.policy.rules.iter().take_while(|rule| rule.name != entry.rule.name) {
         match drive(shared, earlier, trigger).await {
             Ok(Driven {
-                evaluation:
-                    Evaluation::Skipped { .. } | Evaluation::Excepted { .. } | Evaluation::NotApplicable { .. },
+                evaluation: Evaluation::Skipped { .. } | Evaluation::Excepted { .. } | Evaluation::NotApplicable { .. },
                 ..
             }) => {}
             Err(DriveError::Cluster(error)) if error.is_outage() => return Err(error.into()),

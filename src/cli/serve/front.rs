@@ -182,8 +182,9 @@ impl Front {
 /// Whether a rule of a policy may look at the roles of the requester.
 fn asks_roles(policy: &Policy) -> bool {
     policy.rules.iter().any(|rule| {
-        let blocks = [Some(&rule.matching.matching), rule.matching.exclude.as_ref()];
-        let mut filters = blocks.into_iter().flatten().flat_map(|block| block.filters());
+        let blocks = [Some(&rule.matching.matching), rule.matching.exclude.as_ref()].into_iter().flatten();
+        let blocks = blocks.chain(rule.exceptions.iter().map(|exception| &exception.matching));
+        let mut filters = blocks.flat_map(|block| block.filters());
         rule.reads_admission || filters.any(|filter| !filter.roles.is_empty() || !filter.cluster_roles.is_empty())
     })
 }

@@ -211,7 +211,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
 }
 
 fn controller(client: Client, namespace: &str, args: GenerateArgs, metrics: &Metrics, health: &Health) -> Controller {
-    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake, exception_namespace } = args;
+    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake, exception_namespace } =
+        args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
         namespace: namespace.to_owned(),

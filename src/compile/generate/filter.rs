@@ -19,7 +19,8 @@ type Kinds<'k> = &'k dyn Fn(&Gvk) -> Option<Scope>;
 
 pub(super) fn compile(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Option<RuleMatch> {
     let (selected, excluded, generate) = (rule.below("match"), rule.below("exclude"), rule.below("generate"));
-    let is_namespaced = |selector: &KindSelector| scope_of(selector, around.kinds).map(|scope| scope == Scope::Namespaced);
+    let is_namespaced =
+        |selector: &KindSelector| scope_of(selector, around.kinds).map(|scope| scope == Scope::Namespaced);
     let scope = matching::Scope { policy_namespace: around.policy.namespace.as_deref(), is_namespaced: &is_namespaced };
     let mut problems = Vec::new();
     let value = |node: &Node<'_>| node.value().cloned().unwrap_or_default();

@@ -119,9 +119,8 @@ pub(super) fn exempt<'r>(rule: &'r Rule, trigger: &Trigger, facts: &Facts) -> Re
         return Ok(Exempt::No);
     }
     for exception in &rule.exceptions {
-        let matched = with_namespace_labels(rule, &rule.field, trigger, facts, |request| {
-            exception.matching.excepts(request)
-        })?;
+        let matched =
+            with_namespace_labels(rule, &rule.field, trigger, facts, |request| exception.matching.excepts(request))?;
         match matched {
             Ok(false) => continue,
             Ok(true) => {}
@@ -164,10 +163,8 @@ mod tests {
 
     fn exception(entries: &[(&str, &[&str])]) -> Exception {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let entries = entries.iter().map(|(policy, rules)| ExceptionEntry {
-            policy: (*policy).to_owned(),
-            rules: texts(rules),
-        });
+        let entries =
+            entries.iter().map(|(policy, rules)| ExceptionEntry { policy: (*policy).to_owned(), rules: texts(rules) });
         Exception {
             key: ExceptionKey { namespace: "a".into(), name: "e".into() },
             entries: entries.collect(),

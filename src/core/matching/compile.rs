@@ -432,10 +432,10 @@ mod tests {
         check(json!({"any": [{}]}), &[("match.any[0]", Reason::Empty)]);
         check(any(json!({})), &[("match.any[0]", Reason::Empty)]);
         check(json!({"resources": {"kinds": ["Pod"]}}), &[("match", Reason::Format)]);
-        check(any(json!({"kinds": ["a/b/c/d/e"], "names": ["a"]})), &[(
-            "match.any[0].resources.kinds[0]",
-            Reason::Format,
-        )]);
+        check(
+            any(json!({"kinds": ["a/b/c/d/e"], "names": ["a"]})),
+            &[("match.any[0].resources.kinds[0]", Reason::Format)],
+        );
         check(any(json!({"names": ["{{ x }}"]})), &[("match.any[0].resources.names[0]", Reason::Forbidden)]);
     }
 

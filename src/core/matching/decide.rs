@@ -61,8 +61,7 @@ impl RuleMatch {
 impl Block {
     /// Whether an exception with this block is for the object, or, where there is none any more, for the old one.
     pub fn excepts<'a>(&'a self, request: &'a Request<'a>) -> Result<bool, NeedsNamespaceLabels> {
-        let candidate =
-            Candidate::new(request, request.object).or_else(|| Candidate::new(request, request.old_object));
+        let candidate = Candidate::new(request, request.object).or_else(|| Candidate::new(request, request.old_object));
         match candidate {
             Some(candidate) => Ok(self.hit(&candidate)?.is_some()),
             None => Ok(false),
