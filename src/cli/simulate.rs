@@ -126,8 +126,7 @@ impl Simulation {
     }
 
     fn take_findings(&mut self, file: &str, document: &Placed, findings: Findings) {
-        let name = text_at(&document.value, &["metadata", "name"]);
-        let tell = |problem: Problem| Complaint::of_policy(file, document, name, &problem);
+        let tell = |problem: Problem| Complaint::of_document(file, document, &problem);
         self.refused.extend(findings.errors.into_iter().map(tell));
         self.warnings.extend(findings.warnings.into_iter().map(tell));
     }
