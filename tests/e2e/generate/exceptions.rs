@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::rules::Rule;
 use super::{Stage, VALUE, base64, grant};
+use crate::admission::writ;
 use crate::support::{ControlPlane, Writ};
 
 const HONOURED: &str = "exceptions";
@@ -60,6 +61,13 @@ fn an_exception_keeps_rules_from_its_triggers_until_it_ends() {
     stage.fence();
     stage.is_absent("secret", "sync-a");
     stage.is_absent("secret", "once-a");
+    let explain = |flags: &[&str]| {
+        let arguments = [&["explain", "cm/a", "-n", &stage.ns.name], flags].concat();
+        writ(stage.cluster, &arguments).1
+    };
+    let (told, name) = (explain(&["--exception-namespace=*"]), &stage.ns.name);
+    assert!(told.contains(&format!("rule sync: skipped: exception {HONOURED}/{name}\n")), "{told}");
+    assert!(explain(&[]).contains("rule sync: applies"), "exceptions do not count unless somebody says so");
     // Conditions are asked for every state of the trigger.
     stage.trigger("a", "but not this");
     stage.becomes("secret", "sync-a", VALUE, &base64("but not this"));

@@ -97,8 +97,8 @@ fn who_asks_is_known_only_while_a_request_is_handled() {
     let user = json!({"key": "{{ request.userInfo.username }}", "operator": "Equals", "value": "jane"});
     let conditions = ("/spec/conditions", json!({"any": [user]}));
     let (admission, field) = (("/spec/background", json!(false)), "spec.conditions.any[0].key");
-    check(&[subjects.clone()], &[("spec.match", Reason::Context)]);
-    check(&[conditions.clone()], &[(field, Reason::Context)]);
+    check(std::slice::from_ref(&subjects), &[("spec.match", Reason::Context)]);
+    check(std::slice::from_ref(&conditions), &[(field, Reason::Context)]);
     let message = "takes nothing out of rules that do not ask for such things themselves";
     warns(&[subjects, admission.clone()], "spec.match", message);
     warns(&[conditions, admission], "spec.conditions", message);
