@@ -115,8 +115,11 @@ pub fn serves(group: &str, kind: &str) -> bool {
 /// Checks a document of one of the kinds that Writ serves; `None` for any other.
 pub fn check(document: &Value) -> Option<Findings> {
     let identity = identify(document)?;
-    if generate::serves(document) {
+    if generate::is_policy(document) {
         return Some(generate::policy(document).1);
+    }
+    if generate::is_exception(document) {
+        return Some(generate::exception(document).1);
     }
     let kind = MESH_KINDS.iter().find(|kind| kind.name == identity.kind)?;
     if identity.form == Form::Kubernetes && group_of(document) != "kuma.io" {

@@ -5,7 +5,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `policies` | policies as they come and go |
+//! | `policies`, `exceptions` | policies and exceptions as they come and go |
 //! | `watches` | which watches run, and what their events mean |
 //! | `triggers`, `downstream` | what is known of the cluster |
 //! | `queue`, `work` | what is to be looked at |
@@ -17,6 +17,7 @@
 mod chores;
 mod downstream;
 mod drive;
+mod exceptions;
 mod lookup;
 mod office;
 mod policies;
@@ -47,7 +48,7 @@ use crate::cluster::discovery::Discovery;
 use crate::cluster::events::{Scribe, events};
 use crate::cluster::lease::Lease;
 use crate::cluster::memory::Memory;
-use crate::core::generate::Brake;
+use crate::core::generate::{Brake, Honoured};
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
 use crate::telemetry::{GenerateMetrics, Health};
@@ -71,6 +72,8 @@ pub struct Options {
     pub workers: usize,
     /// Deletions per rule and minute beyond which the brake holds.
     pub delete_brake: usize,
+    /// The namespaces whose exceptions count.
+    pub exceptions: Honoured,
 }
 
 /// The controller, ready to run.
@@ -81,8 +84,8 @@ pub struct Controller {
     scribe: Scribe,
     chores: mpsc::UnboundedReceiver<chores::Chore>,
     options: Options,
-    listed: [Listed; 2],
-    synced: [watch::Receiver<bool>; 2],
+    listed: [Listed; 3],
+    synced: [watch::Receiver<bool>; 3],
 }
 
 impl Controller {
@@ -111,12 +114,14 @@ impl Controller {
         };
         let (cluster_wide, first) = watch::channel(false);
         let (namespaced, second) = watch::channel(false);
+        let (excepted, third) = watch::channel(false);
         let listed = [
             Listed { condition: health.condition("cluster policies", "not listed yet"), sender: cluster_wide },
             Listed { condition: health.condition("policies", "not listed yet"), sender: namespaced },
+            Listed { condition: health.condition("exceptions", "not listed yet"), sender: excepted },
         ];
         let shared = Arc::new(Shared::new(parts));
-        Self { shared, lease, memory, scribe, chores, options, listed, synced: [first, second] }
+        Self { shared, lease, memory, scribe, chores, options, listed, synced: [first, second, third] }
     }
 
     /// All policies at this moment, for those who answer admission.
@@ -148,9 +153,18 @@ impl Controller {
             () = learn_kinds(&shared) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        let [cluster_wide, namespaced] = listed;
+        let [cluster_wide, namespaced, excepted] = listed;
         parts.spawn(policies::run(shared.clone(), "ClusterPolicy", cluster_wide));
         parts.spawn(policies::run(shared.clone(), "Policy", namespaced));
+        match options.exceptions {
+            Honoured::Nowhere => excepted.holds(),
+            Honoured::In(namespace) => {
+                parts.spawn(exceptions::run(shared.clone(), Some(namespace), excepted));
+            }
+            Honoured::Everywhere => {
+                parts.spawn(exceptions::run(shared.clone(), None, excepted));
+            }
+        }
         parts.spawn(watches::run(shared.clone()));
         parts.spawn(watches::follow_kinds(shared.clone()));
         parts.spawn(chores::run(shared.clone(), chores));

@@ -5,6 +5,7 @@
 
 mod clones;
 mod data;
+mod exceptions;
 mod lists;
 mod matrix;
 mod outages;

@@ -20,6 +20,7 @@ use super::routes::KnownRoutes;
 use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve};
 use crate::cluster::{Api, connect};
 use crate::controller::{Controller, Options};
+use crate::core::generate::Honoured;
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
 use crate::telemetry::{self, Health, Metrics, Outcome};
 use crate::webhook::{self, MeshView};
@@ -97,10 +98,11 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         true => None,
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
+    let honoured = Honoured::parse(&generate.exception_namespace);
     let controller = client.clone().map(|client| controller(client, &namespace, generate, &metrics, &health));
     let installed = webhook_configuration.first().cloned().unwrap_or_default();
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
-        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, controller))
+        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, honoured, controller))
     });
     let routes = client
         .clone()
@@ -209,7 +211,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
 }
 
 fn controller(client: Client, namespace: &str, args: GenerateArgs, metrics: &Metrics, health: &Health) -> Controller {
-    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake } = args;
+    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake, exception_namespace } =
+        args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
         namespace: namespace.to_owned(),
@@ -220,6 +223,7 @@ fn controller(client: Client, namespace: &str, args: GenerateArgs, metrics: &Met
         identity: format!("{identity}_{chance:016x}"),
         workers: usize::from(generate_workers),
         delete_brake: delete_brake as usize,
+        exceptions: Honoured::parse(&exception_namespace),
     };
     Controller::new(client, options, metrics.generate(), health)
 }
