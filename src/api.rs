@@ -12,8 +12,13 @@ use serde_json::Value;
 
 /// Every definition, those of a group in the order of their names.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    let mut all =
-        vec![kyverno::cluster_policy(), kyverno::global_context_entry(), kyverno::policy(), kyverno::update_request()];
+    let mut all = vec![
+        kyverno::cluster_policy(),
+        kyverno::global_context_entry(),
+        kyverno::policy(),
+        kyverno::policy_exception(),
+        kyverno::update_request(),
+    ];
     all.extend(kuma::definitions());
     all
 }

@@ -13,6 +13,7 @@ mod jp;
 mod live;
 mod load;
 mod migrate;
+mod modify;
 mod output;
 mod plan;
 mod rbac;
@@ -33,6 +34,7 @@ pub use apply::Apply;
 pub use explain::Explain;
 pub use jp::Jp;
 pub use migrate::Migrate;
+pub use modify::Modify;
 pub use plan::Plan;
 pub use rbac::Rbac;
 pub use serve::Serve;
@@ -55,6 +57,7 @@ enum Command {
     Explain(Explain),
     Jp(Jp),
     Migrate(Migrate),
+    Modify(Modify),
     Plan(Plan),
     Rbac(Rbac),
     Serve(Box<Serve>),
@@ -76,6 +79,7 @@ impl Command {
             Self::Explain(command) => command.run(out),
             Self::Jp(command) => command.run(out),
             Self::Migrate(command) => command.run(out, talk),
+            Self::Modify(command) => command.run(out, talk),
             Self::Plan(command) => command.run(out),
             Self::Rbac(command) => command.run(out),
             Self::Serve(command) => command.run(out),

@@ -10,6 +10,7 @@ mod json_patch;
 pub mod mesh;
 pub mod migrate;
 mod modification;
+pub mod modifier;
 mod proxy_template;
 mod reader;
 mod scalars;
@@ -114,10 +115,13 @@ pub fn serves(group: &str, kind: &str) -> bool {
 /// Checks a document of one of the kinds that Writ serves; `None` for any other.
 pub fn check(document: &Value) -> Option<Findings> {
     let identity = identify(document)?;
-    if generate::serves(document) {
+    if generate::is_policy(document) {
         return Some(generate::policy(document).1);
     }
-    if generate::serves_global(document) {
+    if generate::is_exception(document) {
+        return Some(generate::exception(document).1);
+    }
+    if generate::is_global_entry(document) {
         return Some(generate::global_entry(document).1);
     }
     let kind = MESH_KINDS.iter().find(|kind| kind.name == identity.kind)?;
@@ -132,6 +136,13 @@ pub fn check(document: &Value) -> Option<Findings> {
         None => findings.warnings = unknown,
     }
     Some(findings)
+}
+
+/// The content of a policy of the mesh.
+fn resource_of(document: &Value) -> Option<Resource<'_>> {
+    let identity = identify(document)?;
+    let kind = MESH_KINDS.iter().find(|kind| kind.name == identity.kind)?;
+    Some(resource(document, identity.form, kind.content))
 }
 
 fn resource(document: &Value, form: Form, content: Content) -> Resource<'_> {

@@ -5,7 +5,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `policies`, `globals` | policies and global context entries as they come and go |
+//! | `policies`, `exceptions`, `globals` | policies, exceptions and global context entries as they come and go |
 //! | `watches` | which watches run, and what their events mean |
 //! | `triggers`, `downstream` | what is known of the cluster |
 //! | `queue`, `work` | what is to be looked at |
@@ -17,6 +17,7 @@
 mod chores;
 mod downstream;
 mod drive;
+mod exceptions;
 mod globals;
 mod lookup;
 mod office;
@@ -49,7 +50,7 @@ use crate::cluster::globals::Globals;
 use crate::cluster::lease::Lease;
 use crate::cluster::memory::Memory;
 use crate::cluster::{Api, Reader, ServiceOptions, Services};
-use crate::core::generate::{Brake, Outbound};
+use crate::core::generate::{Brake, Honoured, Outbound};
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
 use crate::telemetry::{GenerateMetrics, Health};
@@ -76,6 +77,8 @@ pub struct Options {
     /// Hosts whose services rules may call.
     pub outbound: Outbound,
     pub services: ServiceOptions,
+    /// The namespaces whose exceptions count.
+    pub exceptions: Honoured,
 }
 
 /// The controller, ready to run.
@@ -86,8 +89,8 @@ pub struct Controller {
     scribe: Scribe,
     chores: mpsc::UnboundedReceiver<chores::Chore>,
     options: Options,
-    listed: [Listed; 2],
-    synced: [watch::Receiver<bool>; 2],
+    listed: [Listed; 3],
+    synced: [watch::Receiver<bool>; 3],
 }
 
 impl Controller {
@@ -122,12 +125,14 @@ impl Controller {
         };
         let (cluster_wide, first) = watch::channel(false);
         let (namespaced, second) = watch::channel(false);
+        let (excepted, third) = watch::channel(false);
         let listed = [
             Listed { condition: health.condition("cluster policies", "not listed yet"), sender: cluster_wide },
             Listed { condition: health.condition("policies", "not listed yet"), sender: namespaced },
+            Listed { condition: health.condition("exceptions", "not listed yet"), sender: excepted },
         ];
         let shared = Arc::new(Shared::new(parts));
-        Self { shared, lease, memory, scribe, chores, options, listed, synced: [first, second] }
+        Self { shared, lease, memory, scribe, chores, options, listed, synced: [first, second, third] }
     }
 
     /// All policies at this moment, for those who answer admission.
@@ -169,9 +174,18 @@ impl Controller {
             () = learn_kinds(&shared) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        let [cluster_wide, namespaced] = listed;
+        let [cluster_wide, namespaced, excepted] = listed;
         parts.spawn(policies::run(shared.clone(), "ClusterPolicy", cluster_wide));
         parts.spawn(policies::run(shared.clone(), "Policy", namespaced));
+        match options.exceptions {
+            Honoured::Nowhere => excepted.holds(),
+            Honoured::In(namespace) => {
+                parts.spawn(exceptions::run(shared.clone(), Some(namespace), excepted));
+            }
+            Honoured::Everywhere => {
+                parts.spawn(exceptions::run(shared.clone(), None, excepted));
+            }
+        }
         parts.spawn(globals::run(shared.clone()));
         parts.spawn(watches::run(shared.clone()));
         parts.spawn(watches::follow_kinds(shared.clone()));

@@ -1,4 +1,4 @@
-//! Group `kyverno.io`: ClusterPolicy, Policy, GlobalContextEntry and UpdateRequest.
+//! Group `kyverno.io`: ClusterPolicy, Policy, PolicyException, GlobalContextEntry and UpdateRequest.
 //!
 //! Whatever applies to Kyverno's own definitions applies to these. Rules of other types than generate are kept as they are
 //! written; fields that no one knows are kept for admission, which refuses them with the name that was probably meant.
@@ -107,6 +107,23 @@ pub(super) fn policy() -> CustomResourceDefinition {
     .build()
 }
 
+/// Triggers that are taken out of rules.
+pub(super) fn policy_exception() -> CustomResourceDefinition {
+    Definition {
+        group: GROUP,
+        versions: &["v2", "v2beta1"],
+        kind: "PolicyException",
+        plural: "policyexceptions",
+        short_names: &["polex"],
+        categories: CATEGORIES,
+        scope: Scope::Namespaced,
+        status: false,
+        columns: &[],
+        schema: exception_schema(),
+    }
+    .build()
+}
+
 /// One piece of work that must not be lost: what an admission request asked of some rules.
 pub(super) fn update_request() -> CustomResourceDefinition {
     Definition {
@@ -140,6 +157,12 @@ pub(super) fn update_request() -> CustomResourceDefinition {
 }
 
 fn whole(description: &str, spec: Value, status: Value) -> Value {
+    let mut schema = without_status(description, spec);
+    schema["properties"]["status"] = status;
+    schema
+}
+
+fn without_status(description: &str, spec: Value) -> Value {
     json!({
         "type": "object",
         "description": description,
@@ -149,9 +172,54 @@ fn whole(description: &str, spec: Value, status: Value) -> Value {
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
-            "status": status,
         },
     })
+}
+
+fn exception_schema() -> Value {
+    let entry = requiring(
+        object(
+            "Rules of policies.",
+            [
+                ("policyName", text("`name` of a ClusterPolicy, `namespace/name` of a Policy; `*` and `?` match.")),
+                ("ruleNames", texts("Names of rules; `*` and `?` match, one suffices.")),
+            ],
+        ),
+        &["policyName", "ruleNames"],
+    );
+    let filter = || object("Attributes that must all hold.", filter_fields());
+    let matching = object(
+        "Which triggers are taken out of the rules.",
+        [("any", list("One of these must hold.", filter())), ("all", list("All of these must hold.", filter()))],
+    );
+    let spec = requiring(
+        object(
+            "What is excepted from what.",
+            [
+                ("exceptions", list("The rules that triggers are taken out of.", entry)),
+                ("match", matching),
+                (
+                    "conditions",
+                    open("Conditions that must hold besides: {any: […], all: […]} of {key, operator, value}."),
+                ),
+                (
+                    "background",
+                    flag(
+                        "False allows the exception to ask who made the request; it then counts only where that is known.",
+                    ),
+                ),
+                (
+                    "podSecurity",
+                    list(
+                        "For validate rules; generate rules do not look at it.",
+                        open_object("Controls of a standard."),
+                    ),
+                ),
+            ],
+        ),
+        &["exceptions", "match"],
+    );
+    without_status("Takes triggers out of rules without touching the policies.", spec)
 }
 
 fn policy_schema(description: &str) -> Value {

@@ -24,6 +24,7 @@ can give context values by name.
 Examples:
   writ apply policy.yaml -r namespace.yaml
   writ apply policies/ -r cluster-dump.yaml -f values.yaml -o yaml | kubectl diff -f -
+  writ apply policy.yaml -r namespace.yaml --exception exceptions.yaml
   writ apply policy.yaml -r namespace.yaml --cluster      look sources up in the current cluster, read-only
 
 Exit codes: 0 all rules ran, 1 a policy is invalid or a rule failed, 2 could not run.")]
@@ -43,6 +44,9 @@ pub struct Apply {
     /// Who makes the requests (kind: UserInfo)
     #[arg(long, value_name = "FILE")]
     userinfo: Option<PathBuf>,
+    /// Files or folders with PolicyExceptions, if they are not among the policies; whatever their namespace, they count
+    #[arg(short = 'e', long = "exception", value_name = "FILE")]
+    exceptions: Vec<PathBuf>,
     /// Look up what the files do not have in the current cluster, read-only
     #[arg(long)]
     cluster: bool,
@@ -52,8 +56,9 @@ pub struct Apply {
 
 impl Apply {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { policies, resources, sources, values, userinfo, cluster, format } = self;
-        let mut simulation = Simulation { online: cluster, ..Simulation::default() };
+        let Self { policies, resources, sources, values, userinfo, exceptions, cluster, format } = self;
+        let mut simulation = Simulation::default();
+        simulation.online = cluster;
         if let Some(path) = values {
             simulation.values = Values::read(&path)?;
         }
@@ -61,6 +66,7 @@ impl Apply {
             simulation.requester = values::read_requester(&path)?;
         }
         simulation.read_policies(&policies)?;
+        simulation.read_exceptions(&exceptions)?;
         simulation.read_triggers(&resources)?;
         if simulation.policies.is_empty() && simulation.refused.is_empty() {
             anyhow::bail!("no ClusterPolicy or Policy of kyverno.io/v1 or v2beta1 among the given files");

@@ -7,10 +7,14 @@ use super::simulate::PolicyFile;
 use crate::core::expr::{EvalError, TemplateError};
 use crate::core::generate::{Cause, Place, RuleError};
 use crate::core::problem::{FieldPath, Problem};
+use crate::core::resource::text_at;
 
 #[derive(Clone, Debug)]
 pub(super) struct Complaint {
+    /// Empty if an exception is meant.
     pub(super) policy: String,
+    /// Empty if a policy is meant.
+    pub(super) exception: String,
     /// Empty if the policy as a whole is meant.
     pub(super) rule: String,
     /// Empty if no trigger is involved.
@@ -25,9 +29,15 @@ pub(super) struct Complaint {
 
 impl Complaint {
     /// A finding of the compiler.
-    pub(super) fn of_policy(file: &str, document: &Placed, policy: &str, problem: &Problem) -> Self {
+    pub(super) fn of_document(file: &str, document: &Placed, problem: &Problem) -> Self {
+        let name = text_at(&document.value, &["metadata", "name"]).to_owned();
+        let (policy, exception) = match text_at(&document.value, &["kind"]) {
+            "PolicyException" => (String::new(), name),
+            _ => (name, String::new()),
+        };
         Self {
-            policy: policy.to_owned(),
+            policy,
+            exception,
             rule: String::new(),
             trigger: String::new(),
             field: problem.field.to_string(),
@@ -45,6 +55,7 @@ impl Complaint {
         let message = if place.is_empty() { error.cause.to_string() } else { format!("{place}: {}", error.cause) };
         Self {
             policy: error.policy.to_string(),
+            exception: String::new(),
             rule: error.rule.clone(),
             trigger: trigger.to_owned(),
             field: field.to_string(),
@@ -56,17 +67,18 @@ impl Complaint {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let Self { policy, rule, trigger, field, message, file, line, snippet: _ } = self;
+        let Self { policy, exception, rule, trigger, field, message, file, line, snippet: _ } = self;
         json!({
-            "policy": policy, "rule": rule, "trigger": trigger, "field": field, "message": message,
-            "file": file, "line": line,
+            "policy": policy, "exception": exception, "rule": rule, "trigger": trigger, "field": field,
+            "message": message, "file": file, "line": line,
         })
     }
 
     /// Several lines for people.
     pub(super) fn to_text(&self, level: &str) -> String {
-        let Self { policy, rule, trigger, field, message, file, line, snippet } = self;
-        let mut text = format!("{file}:{line}: {level}: policy {policy}");
+        let Self { policy, exception, rule, trigger, field, message, file, line, snippet } = self;
+        let whose = if exception.is_empty() { format!("policy {policy}") } else { format!("exception {exception}") };
+        let mut text = format!("{file}:{line}: {level}: {whose}");
         for (what, name) in [("rule", rule), ("trigger", trigger)] {
             if !name.is_empty() {
                 text.push_str(&format!(", {what} {name}"));

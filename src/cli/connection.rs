@@ -12,7 +12,8 @@ use crate::cluster::apply::Method;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::{Api, Reader, Rehearsal, Selection, connect};
-use crate::core::generate::{Answer, Fetch};
+use crate::compile;
+use crate::core::generate::{Answer, Exception, Fetch, Honoured};
 use crate::core::resource::Gvk;
 
 /// Which cluster.
@@ -25,6 +26,30 @@ pub(super) struct Connection {
     /// The context of the kubeconfig
     #[arg(long)]
     context: Option<String>,
+}
+
+/// Which exceptions of the cluster count.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Exceptions {
+    /// The namespace whose PolicyExceptions count, as `writ serve` has it; `*` means every namespace, nothing that none do
+    #[arg(long, env = "WRIT_EXCEPTION_NAMESPACE", value_name = "NAMESPACE", default_value = "")]
+    exception_namespace: String,
+}
+
+impl Exceptions {
+    /// Those of the cluster that count, in the order of their names; what cannot run is left out.
+    pub(super) fn read(&self, cluster: &Cluster) -> anyhow::Result<Vec<Arc<Exception>>> {
+        let namespace = match Honoured::parse(&self.exception_namespace) {
+            Honoured::Nowhere => return Ok(Vec::new()),
+            Honoured::In(namespace) => Some(namespace),
+            Honoured::Everywhere => None,
+        };
+        let Ok(kind) = cluster.kind(&Gvk::new("kyverno.io/v2", "PolicyException")) else {
+            return Ok(Vec::new());
+        };
+        let documents = cluster.list(&kind, namespace.as_deref(), "")?;
+        Ok(documents.iter().filter_map(|document| compile::generate::exception(document).0).map(Arc::new).collect())
+    }
 }
 
 /// A cluster to look at.

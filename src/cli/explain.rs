@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::Outcome;
-use super::connection::{Cluster, Connection};
+use super::connection::{Cluster, Connection, Exceptions};
 use super::foresight::{self, Step};
 use super::format::Format;
 use super::plan::find_by_uid;
@@ -33,6 +33,8 @@ pub struct Explain {
     /// The namespace of the object
     #[arg(short, long, default_value = "default")]
     namespace: String,
+    #[command(flatten)]
+    exceptions: Exceptions,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -75,13 +77,14 @@ const SHORT_NAMES: &[(&str, &str)] = &[
 
 impl Explain {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { object: (kind, name), namespace, connection, format } = self;
+        let Self { object: (kind, name), namespace, exceptions, connection, format } = self;
         let mut cluster = connection.open()?;
         let kind = resolve(&cluster, &kind)?;
         let namespace = kind.is_namespaced().then_some(namespace.as_str());
         let found = cluster.find(&kind, namespace, &name)?;
         let object = found.with_context(|| format!("{} does not exist", kind.name(namespace, &name)))?;
-        let policies = policies(&cluster)?;
+        let exceptions = exceptions.read(&cluster)?;
+        let policies = policies(&cluster)?.iter().map(|policy| policy.under(exceptions.iter())).collect::<Vec<_>>();
         let origin = origin(&cluster, &object, &policies)?;
         let reactions = reactions(&mut cluster, &object, &policies)?;
         let key = ObjectKey::of(&object);
@@ -212,6 +215,7 @@ fn react(cluster: &mut Cluster, policy: &Policy, rule: &Rule, object: &Value) ->
         Ok(Evaluation::Done(_)) => "applies to requests for this object".to_owned(),
         Err(_) if rule.way() == Way::Admission => "may apply to requests for this object".to_owned(),
         Ok(Evaluation::Skipped { because } | Evaluation::Lost { because }) => format!("skipped: {because}"),
+        Ok(Evaluation::Excepted { by }) => format!("skipped: exception {by}"),
         Ok(Evaluation::NotApplicable { because }) => format!("does not apply: {because}"),
         Ok(Evaluation::Needs(_)) => "cannot be evaluated".to_owned(),
         Err(error) => format!("fails: {error}"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::Outcome;
-use super::connection::{Cluster, Connection};
+use super::connection::{Cluster, Connection, Exceptions};
 use super::foresight::{self, Action, Step};
 use super::format::Format;
 use super::simulate::{Complaint, PolicyFile, Simulation};
@@ -36,6 +36,8 @@ pub struct Plan {
     #[arg(long)]
     existing: bool,
     #[command(flatten)]
+    exceptions: Exceptions,
+    #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
     format: Format,
@@ -51,11 +53,12 @@ struct Findings {
 
 impl Plan {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { policies, existing, connection, format } = self;
+        let Self { policies, existing, exceptions, connection, format } = self;
         let mut cluster = connection.open()?;
         let kinds = cluster.kinds();
         let mut simulation = Simulation::default();
         simulation.read_policies_among(&policies, &|gvk| kinds.scope(gvk))?;
+        simulation.except(exceptions.read(&cluster)?);
         let Simulation { policies: files, refused, warnings, .. } = simulation;
         if files.is_empty() && refused.is_empty() {
             anyhow::bail!("no ClusterPolicy or Policy of kyverno.io/v1 or v2beta1 among the given files");

@@ -155,6 +155,9 @@ struct GenerateArgs {
     /// What goes beyond that, and beyond half of them, is held and shown.
     #[arg(long, env = "WRIT_DELETE_BRAKE", default_value_t = 100)]
     delete_brake: u32,
+    /// The namespace whose PolicyExceptions count; `*` means every namespace, nothing means that none do.
+    #[arg(long, env = "WRIT_EXCEPTION_NAMESPACE", value_name = "NAMESPACE", default_value = "")]
+    exception_namespace: String,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 //! Shared by `writ apply` and `writ test`. Nothing is written anywhere; who answers the rules' questions is the caller's choice.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
@@ -10,8 +11,10 @@ use serde_json::{Map, Value, json};
 use super::load::{self, Placed};
 use super::values::{Given, Values};
 use super::{clock, complaint};
-use crate::compile;
-use crate::core::generate::{Answer, Apply, Evaluation, Facts, Fetch, Outbound, Policy, Rule, Trigger, drive};
+use crate::compile::{self, Findings};
+use crate::core::generate::{
+    Answer, Apply, Evaluation, Exception, Facts, Fetch, Outbound, Policy, Rule, Trigger, drive,
+};
 use crate::core::kinds::{self, Scope};
 use crate::core::problem::Problem;
 use crate::core::resource::{Gvk, ObjectKey, text_at};
@@ -29,9 +32,10 @@ pub(super) struct PolicyFile {
 #[derive(Default)]
 pub(super) struct Simulation {
     pub(super) policies: Vec<PolicyFile>,
+    exceptions: Vec<Arc<Exception>>,
     /// Global context entries beside them.
     pub(super) entries: Vec<Value>,
-    /// Policies that cannot run, told apart from rules that fail.
+    /// Policies and what belongs to them that cannot run, told apart from rules that fail.
     pub(super) refused: Vec<Complaint>,
     pub(super) warnings: Vec<Complaint>,
     pub(super) triggers: Vec<Value>,
@@ -74,7 +78,7 @@ enum Ended {
 }
 
 impl Simulation {
-    /// Reads policies; documents of other kinds are passed over.
+    /// Reads policies, and the exceptions among them; documents of other kinds are passed over.
     pub(super) fn read_policies(&mut self, paths: &[PathBuf]) -> anyhow::Result<()> {
         self.read_policies_among(paths, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope))
     }
@@ -87,26 +91,61 @@ impl Simulation {
     ) -> anyhow::Result<()> {
         for loaded in load::load(paths)? {
             let document = loaded.document.with_context(|| format!("reading {}", loaded.file))?;
-            let is_entry = compile::generate::serves_global(&document.value);
-            if !is_entry && !compile::generate::serves(&document.value) {
+            if compile::generate::is_exception(&document.value) {
+                self.take_exception(&loaded.file, &document);
+            }
+            if compile::generate::is_global_entry(&document.value) {
+                let (entry, findings) = compile::generate::global_entry(&document.value);
+                self.entries.extend(entry.map(|_| document.value.clone()));
+                self.take_findings(&loaded.file, &document, findings);
+            }
+            if !compile::generate::is_policy(&document.value) {
                 continue;
             }
-            let (policy, findings) = match is_entry {
-                true => (None, compile::generate::global_entry(&document.value).1),
-                false => compile::generate::policy_among(&document.value, scopes),
-            };
-            if is_entry && findings.errors.is_empty() {
-                self.entries.push(document.value.clone());
-            }
-            let name = text_at(&document.value, &["metadata", "name"]).to_owned();
-            let tell = |problem: Problem| Complaint::of_policy(&loaded.file, &document, &name, &problem);
-            self.refused.extend(findings.errors.into_iter().map(tell));
-            self.warnings.extend(findings.warnings.into_iter().map(tell));
+            let (policy, findings) = compile::generate::policy_among(&document.value, scopes);
+            self.take_findings(&loaded.file, &document, findings);
             if let Some(policy) = policy {
                 self.policies.push(PolicyFile { file: loaded.file, document, policy });
             }
         }
+        self.settle_exceptions();
         Ok(())
+    }
+
+    /// Reads exceptions; documents of other kinds are passed over.
+    pub(super) fn read_exceptions(&mut self, paths: &[PathBuf]) -> anyhow::Result<()> {
+        for loaded in load::load(paths)? {
+            let document = loaded.document.with_context(|| format!("reading {}", loaded.file))?;
+            if compile::generate::is_exception(&document.value) {
+                self.take_exception(&loaded.file, &document);
+            }
+        }
+        self.settle_exceptions();
+        Ok(())
+    }
+
+    /// Adds exceptions that come from elsewhere.
+    pub(super) fn except(&mut self, exceptions: Vec<Arc<Exception>>) {
+        self.exceptions.extend(exceptions);
+        self.settle_exceptions();
+    }
+
+    fn take_exception(&mut self, file: &str, document: &Placed) {
+        let (exception, findings) = compile::generate::exception(&document.value);
+        self.exceptions.extend(exception.map(Arc::new));
+        self.take_findings(file, document, findings);
+    }
+
+    fn take_findings(&mut self, file: &str, document: &Placed, findings: Findings) {
+        let tell = |problem: Problem| Complaint::of_document(file, document, &problem);
+        self.refused.extend(findings.errors.into_iter().map(tell));
+        self.warnings.extend(findings.warnings.into_iter().map(tell));
+    }
+
+    fn settle_exceptions(&mut self) {
+        for file in &mut self.policies {
+            file.policy = file.policy.under(self.exceptions.iter());
+        }
     }
 
     /// Reads the resources that are triggers.
@@ -187,6 +226,10 @@ impl Simulation {
             }
             Ok(Evaluation::Skipped { because }) => {
                 report.skipped.push(skip(because));
+                Ended::Idle
+            }
+            Ok(Evaluation::Excepted { by }) => {
+                report.skipped.push(skip(format!("exception {by}")));
                 Ended::Idle
             }
             Ok(Evaluation::Lost { because }) => {

@@ -19,6 +19,7 @@ use super::format::Format;
 A case is a folder with these files; folders are searched at any depth.
 
   policy.yaml      the policies
+  exceptions.yaml  PolicyExceptions (optional)
   resources.yaml   the triggers, and everything else that rules find in the cluster
   sources.yaml     objects that rules find, but that are no triggers (optional)
   values.yaml      values in place of a cluster, kind: Values (optional)

@@ -11,18 +11,12 @@ use serde_json::Value;
 use super::reader::{Node, Object};
 use super::{Findings, json_patch, tags};
 use crate::core::envoy::modification::{
-    Criteria, FilterChange, FilterKind, FilterPatch, Modification, Patch, Position, ResourceChange, ResourceKind,
+    Criteria, Dialect, FilterChange, FilterKind, FilterPatch, Modification, Patch, Position, ResourceChange,
+    ResourceKind,
 };
 use crate::core::envoy::{self, DecodeError, Decoded, MessageType, Strictness};
 use crate::core::problem::{FieldPath, Reason};
 use crate::core::yaml;
-
-/// Whose list it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
-    ProxyTemplate,
-    MeshProxyPatch,
-}
 
 impl Dialect {
     /// The canonical spelling of an operation.
@@ -35,9 +29,8 @@ impl Dialect {
     }
 }
 
-/// What an entry may modify: the key that says so, and the type of its documents.
+/// What an entry may modify, and the type of its documents.
 struct Target {
-    key: &'static str,
     kind: Kind,
     message: MessageType,
 }
@@ -48,13 +41,22 @@ enum Kind {
     Filter(FilterKind),
 }
 
+impl Target {
+    fn key(&self) -> &'static str {
+        match self.kind {
+            Kind::Resource(kind) => kind.key(),
+            Kind::Filter(kind) => kind.key(),
+        }
+    }
+}
+
 const TARGETS: &[Target] = &[
-    Target { key: "cluster", kind: Kind::Resource(ResourceKind::Cluster), message: MessageType::Cluster },
-    Target { key: "listener", kind: Kind::Resource(ResourceKind::Listener), message: MessageType::Listener },
-    Target { key: "route", kind: Kind::Resource(ResourceKind::Route), message: MessageType::RouteConfiguration },
-    Target { key: "virtualHost", kind: Kind::Resource(ResourceKind::VirtualHost), message: MessageType::VirtualHost },
-    Target { key: "httpFilter", kind: Kind::Filter(FilterKind::Http), message: MessageType::HttpFilter },
-    Target { key: "networkFilter", kind: Kind::Filter(FilterKind::Network), message: MessageType::NetworkFilter },
+    Target { kind: Kind::Resource(ResourceKind::Cluster), message: MessageType::Cluster },
+    Target { kind: Kind::Resource(ResourceKind::Listener), message: MessageType::Listener },
+    Target { kind: Kind::Resource(ResourceKind::Route), message: MessageType::RouteConfiguration },
+    Target { kind: Kind::Resource(ResourceKind::VirtualHost), message: MessageType::VirtualHost },
+    Target { kind: Kind::Filter(FilterKind::Http), message: MessageType::HttpFilter },
+    Target { kind: Kind::Filter(FilterKind::Network), message: MessageType::NetworkFilter },
 ];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -141,16 +143,19 @@ impl Spelling {
 fn read_entry(entry: &Node<'_>, dialect: Dialect, spelling: Spelling, findings: &mut Findings) -> Option<Modification> {
     let before = findings.errors.len();
     let object = entry.object(findings);
-    let given: Vec<(&Target, Node<'_>)> =
-        TARGETS.iter().map(|target| (target, object.get(target.key))).filter(|(_, field)| field.is_present()).collect();
+    let given: Vec<(&Target, Node<'_>)> = TARGETS
+        .iter()
+        .map(|target| (target, object.get(target.key())))
+        .filter(|(_, field)| field.is_present())
+        .collect();
     object.warn_of_unknown(findings);
     let [(target, field)] = given.as_slice() else {
         if findings.errors.len() == before {
-            let known: Vec<_> = TARGETS.iter().map(|target| target.key).collect();
+            let known: Vec<_> = TARGETS.iter().map(Target::key).collect();
             let message = match given.as_slice() {
                 [] => format!("exactly one of {} is needed", known.join(", ")),
                 several => {
-                    let keys: Vec<_> = several.iter().map(|(target, _)| target.key).collect();
+                    let keys: Vec<_> = several.iter().map(|(target, _)| target.key()).collect();
                     format!("exactly one target in an entry, not {}; make an entry of each", keys.join(" and "))
                 }
             };

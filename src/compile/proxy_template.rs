@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::Findings;
 use super::mesh::{Resource, kuma3};
-use super::modification::{self, Dialect};
+use super::modification;
 use super::reader::Node;
 use super::tags::{self, Values};
+use crate::core::envoy::modification::Dialect;
 use crate::core::envoy::{self, Strictness};
 use crate::core::mesh::proxy_template::{Profile, ProxyTemplate, RawResource};
 use crate::core::problem::Reason;

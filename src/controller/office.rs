@@ -37,10 +37,10 @@ const SALT_ATTEMPTS: usize = 20;
 const CLOCK_SKEW: i64 = 10;
 
 /// Works whenever this replica holds the lease.
-pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [watch::Receiver<bool>; 2]) {
+pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [watch::Receiver<bool>; 3]) {
     let mut turns = shared.tenure.changes();
-    for mut policies in synced {
-        if policies.wait_for(|known| *known).await.is_err() {
+    for mut listed in synced {
+        if listed.wait_for(|known| *known).await.is_err() {
             return;
         }
     }

@@ -25,14 +25,14 @@ use crate::core::resource::{Gvk, text_at};
 use crate::index::{Indexed, Transition};
 use crate::telemetry::Condition;
 
-/// Where it is told that all policies of one sort are known.
+/// Where it is told that all policies of one sort, or all exceptions, are known.
 pub(super) struct Listed {
     pub(super) condition: Condition,
     pub(super) sender: watch::Sender<bool>,
 }
 
 impl Listed {
-    fn holds(&self) {
+    pub(super) fn holds(&self) {
         self.condition.holds();
         self.sender.send_replace(true);
     }
@@ -149,13 +149,13 @@ pub(super) fn visit(shared: &Shared, indexed: &Indexed) {
     }
 }
 
-fn look_at_downstream(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
+pub(super) fn look_at_downstream(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
     let made = shared.downstream().marks(|marks| marks.policy == *policy && marks.rule == rule.name);
     made.iter().for_each(|marks| shared.enqueue_owner(Lane::Bulk, marks, Causes::POLICY, None));
 }
 
 /// Kinds that are not watched yet are looked at when their watch begins.
-fn look_at_triggers(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
+pub(super) fn look_at_triggers(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
     if rule.way() != Way::Watch {
         return;
     }

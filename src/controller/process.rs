@@ -109,6 +109,9 @@ pub(super) async fn process(
             let fulfilled = fulfil(shared, &entry, &reference, &plan, &sources, look_first, &mut report).await;
             fulfilled.map_err(|trouble| tell(shared, &entry, &reference, trouble))?;
         }
+        Evaluation::Excepted { by } => {
+            debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), exception = %by, "Not applied");
+        }
         Evaluation::Skipped { because } | Evaluation::NotApplicable { because } | Evaluation::Lost { because } => {
             debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), because, "Not applied");
             if rule.synchronize && rule.way() == Way::Watch {
@@ -124,7 +127,10 @@ pub(super) async fn process(
 pub(super) async fn is_preceded(shared: &Shared, entry: &RuleEntry, trigger: &Trigger) -> Result<bool, Trouble> {
     for earlier in entry.policy.rules.iter().take_while(|rule| rule.name != entry.rule.name) {
         match drive(shared, earlier, trigger).await {
-            Ok(Driven { evaluation: Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. }, .. }) => {}
+            Ok(Driven {
+                evaluation: Evaluation::Skipped { .. } | Evaluation::Excepted { .. } | Evaluation::NotApplicable { .. },
+                ..
+            }) => {}
             Err(DriveError::Cluster(error)) if error.is_outage() => return Err(error.into()),
             _ => return Ok(true),
         }

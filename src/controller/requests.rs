@@ -200,6 +200,7 @@ async fn apply(
             let look_first = trigger.operation() != Some(Operation::Create);
             fulfil(shared, found, reference, &plan, &sources, look_first, &mut Report::default()).await
         }
+        Some(Driven { evaluation: Evaluation::Excepted { .. }, .. }) => Ok(()),
         _ if aim != Aim::Make => clean_up(shared, found, reference, Grounds::Asked).await.map(drop),
         _ => Ok(()),
     }

@@ -5,11 +5,14 @@
 //! [`schema`]. This room knows neither policies nor YAML.
 
 pub mod modification;
+pub mod modify;
 pub mod schema;
 
 mod constraints;
 mod decode;
 mod instant;
+mod json_patch;
+mod merge;
 mod path;
 mod rules;
 mod scalars;

@@ -9,9 +9,10 @@
 //! | `trigger` | the object and the request that set a rule off |
 //! | `gate`, `fetch`, `api_path`, `service_url` | what a rule may look up and write |
 //! | `facts` | what has been looked up |
+//! | `exception` | triggers that are taken out of rules |
 //! | `context` | named values of a rule |
 //! | `global` | named values of all rules |
-//! | `evaluate` | match, preconditions, targets |
+//! | `evaluate` | exceptions, match, preconditions, targets |
 //! | `expand`, `identity`, `body` | patterns to targets |
 //! | `labels`, `plan` | the result |
 //! | `downstream`, `diff` | generated objects, read back and compared |
@@ -29,6 +30,7 @@ pub mod diff;
 pub mod downstream;
 mod error;
 mod evaluate;
+mod exception;
 mod expand;
 mod facts;
 mod fetch;
@@ -52,6 +54,7 @@ pub use brake::Brake;
 pub use downstream::{Marks, TriggerRef};
 pub use error::{Cause, PolicyKey, RuleError};
 pub use evaluate::{Applicability, Evaluation, drive, evaluate, judge};
+pub use exception::{Exception, ExceptionEntry, ExceptionKey, Honoured};
 pub use facts::{Answer, Facts};
 pub use fetch::{ApiFetch, Fetch, GlobalFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
 pub use gate::{Gate, Outbound, Reach};

@@ -1,14 +1,14 @@
-//! The policies that are there, each compiled once.
+//! The policies and exceptions that are there, each compiled once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Snapshot;
+use super::{RuleEntry, Snapshot};
 use crate::compile::generate as compile;
 use crate::core::generate::progress::{seconds, version_of};
-use crate::core::generate::{Policy, PolicyKey};
+use crate::core::generate::{Exception, ExceptionKey, Policy, PolicyKey};
 use crate::core::kinds::Scope;
 use crate::core::problem::Problem;
 use crate::core::resource::{Gvk, text_at};
@@ -20,6 +20,14 @@ type Scopes<'s> = &'s dyn Fn(&Gvk) -> Option<Scope>;
 #[derive(Debug, Default)]
 pub struct Index {
     policies: BTreeMap<PolicyKey, Arc<Indexed>>,
+    exceptions: BTreeMap<ExceptionKey, Stored>,
+}
+
+/// One exception: what was written, and what became of it. One with problems excepts nothing.
+#[derive(Debug)]
+struct Stored {
+    spec: Value,
+    exception: Option<Arc<Exception>>,
 }
 
 /// One policy: what was written, and what became of it.
@@ -55,10 +63,11 @@ impl Index {
         let key = key_of(&document);
         let old = self.policies.get(&key).cloned();
         let changed = old.as_ref().is_none_or(|old| is_other(&old.document, &document));
-        let new = Arc::new(match &old {
+        let mut new = Arc::new(match &old {
             Some(old) if !changed => Indexed { document: Arc::new(document), ..Indexed::clone(old) },
             _ => Indexed::compile(key.clone(), document, kinds),
         });
+        put_under(&mut new, sound(&self.exceptions));
         self.policies.insert(key, new.clone());
         Transition { old, new, changed }
     }
@@ -74,6 +83,37 @@ impl Index {
         keys.iter().filter_map(|key| self.policies.remove(key)).collect()
     }
 
+    /// Takes an exception as it is stored; gives its problems and the rules for which something changes.
+    pub fn except(&mut self, key: ExceptionKey, document: &Value) -> (Vec<Problem>, Vec<RuleEntry>) {
+        let spec = document.get("spec").cloned().unwrap_or_default();
+        if self.exceptions.get(&key).is_some_and(|known| known.spec == spec) {
+            return (Vec::new(), Vec::new());
+        }
+        let (exception, findings) = compile::exception(document);
+        self.exceptions.insert(key, Stored { spec, exception: exception.map(Arc::new) });
+        (findings.errors, self.settle_exceptions())
+    }
+
+    /// Forgets an exception; gives the rules for which something changes.
+    pub fn unexcept(&mut self, key: &ExceptionKey) -> Vec<RuleEntry> {
+        match self.exceptions.remove(key) {
+            Some(_) => self.settle_exceptions(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Keeps the named exceptions; gives the rules for which something changes.
+    pub fn retain_exceptions(&mut self, present: &BTreeSet<ExceptionKey>) -> Vec<RuleEntry> {
+        self.exceptions.retain(|key, _| present.contains(key));
+        self.settle_exceptions()
+    }
+
+    /// Puts every rule under the exceptions that are for it; gives those for which they are other than before.
+    fn settle_exceptions(&mut self) -> Vec<RuleEntry> {
+        let exceptions = sound(&self.exceptions);
+        self.policies.values_mut().flat_map(|indexed| put_under(indexed, exceptions.clone())).collect()
+    }
+
     /// Compiles everything anew: other kinds are known now.
     pub fn recompile(&mut self, kinds: Scopes<'_>) {
         for indexed in self.policies.values_mut() {
@@ -82,6 +122,7 @@ impl Index {
             anew.version = version;
             *indexed = Arc::new(anew);
         }
+        self.settle_exceptions();
     }
 
     pub fn get(&self, key: &PolicyKey) -> Option<&Arc<Indexed>> {
@@ -115,6 +156,26 @@ fn key_of(document: &Value) -> PolicyKey {
         namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
         name: text_at(document, &["metadata", "name"]).to_owned(),
     }
+}
+
+fn sound(exceptions: &BTreeMap<ExceptionKey, Stored>) -> impl Iterator<Item = &Arc<Exception>> + Clone {
+    exceptions.values().filter_map(|stored| stored.exception.as_ref())
+}
+
+/// Puts the rules of a policy under exceptions; gives those for which they are other than before.
+fn put_under<'e>(
+    indexed: &mut Arc<Indexed>,
+    exceptions: impl Iterator<Item = &'e Arc<Exception>> + Clone,
+) -> Vec<RuleEntry> {
+    let Some(before) = &indexed.policy else { return Vec::new() };
+    let after = Arc::new(before.under(exceptions));
+    let pairs = before.rules.iter().zip(&after.rules).filter(|(before, after)| !Arc::ptr_eq(before, after));
+    let touched: Vec<RuleEntry> =
+        pairs.map(|(_, rule)| RuleEntry { policy: after.clone(), rule: rule.clone() }).collect();
+    if !touched.is_empty() {
+        *indexed = Arc::new(Indexed { policy: Some(after), ..Indexed::clone(indexed) });
+    }
+    touched
 }
 
 fn is_other(old: &Value, new: &Value) -> bool {
@@ -167,6 +228,47 @@ mod tests {
         assert!(transition.new.policy.is_none() && !transition.new.problems.is_empty());
         apply(&mut index, policy("good", "x", "1"));
         assert_eq!(index.snapshot().rules().count(), 1);
+    }
+
+    fn exception(policy: &str) -> Value {
+        json!({
+            "apiVersion": "kyverno.io/v2", "kind": "PolicyException", "metadata": {"name": "e", "namespace": "a"},
+            "spec": {
+                "exceptions": [{"policyName": policy, "ruleNames": ["*"]}],
+                "match": {"any": [{"resources": {"kinds": ["Namespace"]}}]},
+            },
+        })
+    }
+
+    #[test]
+    fn exceptions_touch_the_rules_that_they_are_for() {
+        let mut index = Index::default();
+        apply(&mut index, policy("p", "x", "1"));
+        apply(&mut index, policy("q", "x", "1"));
+        let key = ExceptionKey { namespace: "a".into(), name: "e".into() };
+        let rule = |index: &Index, policy: &str| {
+            let key = PolicyKey { namespace: None, name: policy.into() };
+            index.snapshot().rule(&key, "r").expect("a rule").rule
+        };
+        let touched = |touched: Vec<RuleEntry>| -> Vec<String> {
+            touched.iter().map(|entry| entry.policy.key.to_string()).collect()
+        };
+        let (p, q) = (rule(&index, "p"), rule(&index, "q"));
+        assert_eq!(touched(index.except(key.clone(), &exception("p")).1), ["p"]);
+        assert!(!Arc::ptr_eq(&p, &rule(&index, "p")) && Arc::ptr_eq(&q, &rule(&index, "q")));
+        assert_eq!(rule(&index, "p").exceptions.len(), 1);
+        assert_eq!(index.except(key.clone(), &exception("p")).1.len(), 0, "nothing is new");
+        assert_eq!(touched(index.except(key.clone(), &exception("*")).1), ["p", "q"], "the one of p is another now");
+
+        apply(&mut index, policy("late", "x", "1"));
+        assert_eq!(rule(&index, "late").exceptions.len(), 1, "policies may come after their exceptions");
+        let mut bad = exception("*");
+        bad["spec"]["match"] = json!({});
+        let (problems, rules) = index.except(key.clone(), &bad);
+        assert_eq!((problems.len(), rules.len()), (1, 3), "it excepts nothing any more");
+        index.except(key.clone(), &exception("late"));
+        assert_eq!(touched(index.retain_exceptions(&BTreeSet::new())), ["late"]);
+        assert_eq!(index.unexcept(&key).len(), 0);
     }
 
     #[test]

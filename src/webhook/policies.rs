@@ -1,4 +1,5 @@
-//! Judges ClusterPolicies, Policies and GlobalContextEntries in a cluster: what `compile` finds, and then what only a cluster can answer.
+//! Judges ClusterPolicies, Policies, exceptions and global context entries in a cluster: what `compile` finds, and then what
+//! only a cluster can answer.
 //!
 //! Kinds that nobody knew a moment ago are asked for again before a policy is refused for them. Rights are asked for each
 //! time and never remembered: a role that was granted a moment ago counts. A policy is answered only after the requests its
@@ -20,7 +21,7 @@ use crate::compile::Findings;
 use crate::compile::generate::{self, Change, Need, Part, Rights};
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
-use crate::core::generate::Policy;
+use crate::core::generate::{Honoured, Policy};
 use crate::core::matching::KindSelector;
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::scalar::wildcard;
@@ -50,10 +51,13 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
     if deleted || !request.sub_resource.is_empty() {
         return Verdict::allow();
     }
-    if generate::serves_global(object) {
+    if generate::is_exception(object) {
+        return judge_exception(request, object, office.honoured());
+    }
+    if generate::is_global_entry(object) {
         return consider_global(office, request, object).await;
     }
-    if !generate::serves(object) {
+    if !generate::is_policy(object) {
         return Verdict::allow();
     }
     let old = request.old_object.as_ref().filter(|old| old.is_object());
@@ -99,6 +103,26 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         warn!(error = trouble, "The webhook configuration could not be extended");
         let message = format!("requests are not sent to Writ for this policy yet: {trouble}");
         warnings.push(Problem::new(&FieldPath::root(), Reason::Suspicious, message));
+    }
+    Verdict { warnings: tell(&warnings), ..Verdict::allow() }
+}
+
+/// An exception is judged by what it says; that it will not count is worth a warning.
+fn judge_exception(request: &Request<'_, Value>, object: &Value, honoured: &Honoured) -> Verdict {
+    let Findings { errors, mut warnings, .. } = generate::exception(object).1;
+    if !errors.is_empty() {
+        return Verdict { warnings: tell(&warnings), ..Verdict::deny(invalid(request, &errors)) };
+    }
+    let disregard = match honoured {
+        Honoured::Nowhere => Some("Writ honours no exceptions; see --exception-namespace of writ serve".to_owned()),
+        Honoured::In(namespace) if *namespace != request.namespace => {
+            Some(format!("Writ honours exceptions in namespace `{namespace}` only"))
+        }
+        Honoured::In(_) | Honoured::Everywhere => None,
+    };
+    if let Some(message) = disregard {
+        let field = FieldPath::root().field("metadata").field("namespace");
+        warnings.insert(0, Problem::new(&field, Reason::Suspicious, message));
     }
     Verdict { warnings: tell(&warnings), ..Verdict::allow() }
 }

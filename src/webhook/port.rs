@@ -7,7 +7,7 @@ use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::Policy;
 use crate::core::generate::request::UpdateRequest;
-use crate::core::generate::{Answer, Facts, Fetch};
+use crate::core::generate::{Answer, Facts, Fetch, Honoured};
 use crate::core::matching::Requester;
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
@@ -37,6 +37,9 @@ pub trait Office: Send + Sync {
 
     /// The accounts whose rights a policy lives on.
     fn accounts(&self) -> impl Future<Output = Result<Accounts, Trouble>> + Send;
+
+    /// The namespaces whose exceptions count.
+    fn honoured(&self) -> &Honoured;
 }
 
 /// The accounts whose rights a policy lives on.

@@ -37,6 +37,7 @@ async fn foresee<C: Counter>(counter: &C, rule: &Rule, trigger: &Trigger) -> Res
     let mut facts = counter.facts();
     match run(counter, rule, trigger, &mut facts).await? {
         Evaluation::Done(plan) => Ok(writes(counter, rule, &facts, &plan).await),
+        Evaluation::Excepted { by } => Ok(vec![format!("skipped: exception {by}")]),
         Evaluation::Lost { .. } if rule.synchronize => removals(counter, rule, trigger, &facts).await,
         _ => Ok(Vec::new()),
     }

@@ -55,7 +55,8 @@ rules:
     });
 }
 
-fn writ(cluster: &Cluster, arguments: &[&str]) -> (i32, String, String) {
+/// A command on a cluster: its exit code, what it said and what it talked.
+pub(crate) fn writ(cluster: &Cluster, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_writ"))
         .args(arguments)
         .env("KUBECONFIG", cluster.kubeconfig())

@@ -6,6 +6,7 @@
 mod clones;
 mod context;
 mod data;
+mod exceptions;
 mod lists;
 mod matrix;
 mod outages;

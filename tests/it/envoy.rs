@@ -107,11 +107,24 @@ fn side_by_side(cases: &[Case], check: impl Fn(&Case) -> Result<(), String> + Sy
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Fails unless Envoy takes a bootstrap.
+#[track_caller]
+pub(crate) fn takes_bootstrap(bootstrap: &Value) {
+    let Some(envoy) = find_envoy() else { return };
+    if let Err(refusal) = ask(&envoy, bootstrap) {
+        panic!("Envoy refuses {bootstrap}: {refusal}");
+    }
+}
+
 /// Asks Envoy about a document in a bootstrap of its own.
 fn validate(envoy: &Path, message: MessageType, document: &Value) -> Result<(), String> {
+    ask(envoy, &bootstrap(message, document))
+}
+
+fn ask(envoy: &Path, bootstrap: &Value) -> Result<(), String> {
     let output = Command::new(envoy)
         .args(["--mode", "validate", "--disable-hot-restart", "--log-level", "error", "--config-yaml"])
-        .arg(bootstrap(message, document).to_string())
+        .arg(bootstrap.to_string())
         .output()
         .map_err(|error| error.to_string())?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }

@@ -3,6 +3,7 @@
 mod budgets;
 mod commands;
 mod context;
+mod exceptions;
 mod outcomes;
 mod validation;
 

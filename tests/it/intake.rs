@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use writ::core::access::{Access, Subject};
 use writ::core::catalog::{ApiResource, Catalog};
 use writ::core::generate::request::UpdateRequest;
-use writ::core::generate::{Answer, Facts, Fetch, Policy};
+use writ::core::generate::{Answer, ExceptionKey, Facts, Fetch, Honoured, Policy};
 use writ::core::kinds::Scope;
 use writ::core::matching::Requester;
 use writ::core::settings::Settings;
@@ -27,6 +27,7 @@ struct World {
     denied: Vec<&'static str>,
     objection: Option<&'static str>,
     settings: Value,
+    honoured: Honoured,
     /// Objects and lists by what is looked up.
     answers: BTreeMap<String, Value>,
     full: bool,
@@ -44,6 +45,7 @@ impl World {
             denied: Vec::new(),
             objection: None,
             settings: json!({}),
+            honoured: Honoured::Everywhere,
             answers: BTreeMap::new(),
             full: false,
             asked: Mutex::default(),
@@ -111,6 +113,10 @@ impl Office for World {
     async fn accounts(&self) -> Result<Accounts, Trouble> {
         let writer = Subject::account(WRITER);
         Ok(Accounts { admission: writer.clone(), background: writer, reports: None, check_author: true })
+    }
+
+    fn honoured(&self) -> &Honoured {
+        &self.honoured
     }
 }
 
@@ -430,6 +436,56 @@ fn a_dry_run_is_told_what_would_happen() {
     let response = world.call("/validate/resources", dry("DELETE", json!(null), namespace(json!({}))));
     assert_eq!(warnings(&response), ["policy p, rule r: would delete v1 ConfigMap b/c"]);
     assert_eq!(world.stored.lock().unwrap().len(), 0);
+}
+
+/// An exception from every rule, in namespace `team`.
+fn exception() -> Value {
+    json!({
+        "apiVersion": "kyverno.io/v2", "kind": "PolicyException", "metadata": {"name": "e", "namespace": "team"},
+        "spec": {
+            "exceptions": [{"policyName": "*", "ruleNames": ["*"]}],
+            "match": {"any": [{"resources": {"kinds": ["Namespace"]}}]},
+        },
+    })
+}
+
+#[test]
+fn exceptions_are_judged_where_policies_are() {
+    let offer = |honoured: &str, exception: Value| {
+        let world = World { honoured: Honoured::parse(honoured), ..World::new() };
+        let kind = json!({"group": "kyverno.io", "version": "v2", "kind": "PolicyException"});
+        let request =
+            json!({"operation": "CREATE", "object": exception, "name": "e", "namespace": "team", "kind": kind});
+        world.call("/policyvalidate", request)
+    };
+    for honoured in ["*", "team"] {
+        assert_eq!(offer(honoured, exception()), json!({"uid": "u-1", "allowed": true}));
+    }
+    for (honoured, told) in [("", "honours no exceptions"), ("other", "in namespace `other` only")] {
+        let response = offer(honoured, exception());
+        assert_eq!(response["allowed"], true);
+        assert!(warnings(&response)[0].contains(told), "{response}");
+    }
+    let mut bad = exception();
+    bad["spec"]["exceptions"][0]["ruleNames"] = json!([]);
+    let response = offer("*", bad);
+    assert_eq!(response["allowed"], false);
+    assert_eq!(response["status"]["details"]["causes"][0]["field"], "spec.exceptions[0].ruleNames");
+}
+
+#[test]
+fn what_is_excepted_is_neither_made_nor_removed() {
+    for (operation, object) in [("DELETE", json!(null)), ("UPDATE", namespace(json!({})))] {
+        let mut world = World::new().with(asking());
+        let key = ExceptionKey { namespace: "team".into(), name: "e".into() };
+        assert_eq!(world.index.except(key, &exception()).0, []);
+        let mut request = request(operation, object, namespace(json!({"team": "x"})), "jane");
+        world.call("/validate/resources", request.clone());
+        assert_eq!(world.stored.lock().unwrap().len(), 0, "{operation}");
+        request["dryRun"] = true.into();
+        let response = world.call("/validate/resources", request);
+        assert_eq!(warnings(&response), ["policy p, rule r: skipped: exception team/e"]);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod layers;
 mod manifests;
 mod mesh;
 mod migrate;
+mod modify;
 mod proxy_template;
 mod readme;
 mod registration;

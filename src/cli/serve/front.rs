@@ -22,7 +22,7 @@ use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
-use crate::core::generate::{Answer, Facts, Fetch, Outbound, Policy};
+use crate::core::generate::{Answer, Facts, Fetch, Honoured, Outbound, Policy};
 use crate::core::matching::{Requester, UserPatterns};
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
@@ -54,6 +54,7 @@ pub(super) struct Front {
     /// Who this program is to the API server.
     own_name: OnceCell<String>,
     namespace: String,
+    honoured: Honoured,
     requests: ApiKind,
 }
 
@@ -71,6 +72,7 @@ impl Front {
         args: AdmissionArgs,
         namespace: String,
         installed: String,
+        honoured: Honoured,
         controller: &Controller,
     ) -> Self {
         let names = Names {
@@ -96,6 +98,7 @@ impl Front {
             discovery,
             args,
             namespace,
+            honoured,
         }
     }
 
@@ -181,8 +184,9 @@ impl Front {
 /// Whether a rule of a policy may look at the roles of the requester.
 fn asks_roles(policy: &Policy) -> bool {
     policy.rules.iter().any(|rule| {
-        let blocks = [Some(&rule.matching.matching), rule.matching.exclude.as_ref()];
-        let mut filters = blocks.into_iter().flatten().flat_map(|block| block.filters());
+        let blocks = [Some(&rule.matching.matching), rule.matching.exclude.as_ref()].into_iter().flatten();
+        let blocks = blocks.chain(rule.exceptions.iter().map(|exception| &exception.matching));
+        let mut filters = blocks.flat_map(|block| block.filters());
         rule.reads_admission || filters.any(|filter| !filter.roles.is_empty() || !filter.cluster_roles.is_empty())
     })
 }
@@ -237,6 +241,10 @@ impl Office for Front {
             reports: reports_account.as_ref().map(Subject::account),
             check_author: *author_check,
         })
+    }
+
+    fn honoured(&self) -> &Honoured {
+        &self.honoured
     }
 }
 

@@ -20,7 +20,7 @@ use super::routes::KnownRoutes;
 use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
 use crate::cluster::{Api, ServiceOptions, connect};
 use crate::controller::{Controller, Options};
-use crate::core::generate::Outbound;
+use crate::core::generate::{Honoured, Outbound};
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
 use crate::telemetry::{self, Health, Metrics, Outcome};
 use crate::webhook::{self, MeshView};
@@ -99,10 +99,11 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         true => None,
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
+    let honoured = Honoured::parse(&generate.exception_namespace);
     let controller = client.clone().map(|client| controller(client, &namespace, generate, services, &metrics, &health));
     let installed = webhook_configuration.first().cloned().unwrap_or_default();
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
-        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, controller))
+        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, honoured, controller))
     });
     let routes = client
         .clone()
@@ -219,7 +220,8 @@ fn controller(
     health: &Health,
 ) -> Controller {
     let ServiceArgs { service_hosts, service_timeout, service_response_limit, service_token_file } = services;
-    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake } = args;
+    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake, exception_namespace } =
+        args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
         namespace: namespace.to_owned(),
@@ -236,6 +238,7 @@ fn controller(
             response_limit: service_response_limit,
             token_file: service_token_file,
         },
+        exceptions: Honoured::parse(&exception_namespace),
     };
     Controller::new(client, options, metrics.generate(), health)
 }

@@ -21,6 +21,9 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<Checked> {
     let file = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
     let mut simulation = Simulation::default();
     simulation.read_policies(&[folder.join(POLICY)])?;
+    if let Some(path) = file("exceptions.yaml") {
+        simulation.read_exceptions(&[path])?;
+    }
     if let Some(path) = file("resources.yaml") {
         simulation.read_triggers(&[path])?;
     }

@@ -30,6 +30,7 @@ pub(super) fn run(folder: &Path, manifest: &Path) -> anyhow::Result<Checked> {
 
     let mut simulation = Simulation::default();
     simulation.read_policies(&paths("policies"))?;
+    simulation.read_exceptions(&paths("exceptions"))?;
     simulation.read_triggers(&paths("resources"))?;
     if let Some(path) = file("variables") {
         simulation.values = Values::read(&path)?;

@@ -21,7 +21,7 @@ const REFRESH: Duration = Duration::from_secs(600);
 const RETRIES: u32 = 3;
 
 /// Whether a document is such an entry.
-pub fn serves(document: &Value) -> bool {
+pub fn is_entry(document: &Value) -> bool {
     matches!(text_at(document, &["apiVersion"]), "kyverno.io/v2alpha1" | "kyverno.io/v2beta1")
         && text_at(document, &["kind"]) == KIND
 }

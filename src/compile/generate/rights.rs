@@ -59,7 +59,7 @@ pub struct Rights {
 pub fn rights(document: &Value, plural: &dyn Fn(&Gvk) -> Option<String>) -> Rights {
     let mut reading = Reading { plural, synchronize: false, rights: Rights::default() };
     let spec = Node::new(Some(document), FieldPath::root()).below("spec");
-    if super::serves_global(document) {
+    if super::is_global_entry(document) {
         reading.global(&spec);
         return reading.rights;
     }

@@ -75,6 +75,7 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
         name,
         field: node.path.clone(),
         matching: matching?,
+        exceptions: Vec::new(),
         context: context?,
         preconditions: preconditions?,
         skip_background_requests,

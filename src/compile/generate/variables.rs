@@ -1,4 +1,4 @@
-//! The names that expressions of a rule use: declared, allowed there, and known when the rule runs.
+//! The names that expressions of a rule or an exception use: declared, allowed there, and known when the rule runs.
 
 use std::collections::BTreeSet;
 
@@ -46,6 +46,7 @@ pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
         in_loop: false,
         in_conditions: true,
         background: around.background,
+        undeclared: "is not declared in a context of this rule",
         usage,
         findings,
     };
@@ -72,6 +73,22 @@ pub(super) fn check(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut F
     check.usage
 }
 
+/// The conditions of an exception: what rules declare is unknown there.
+pub(super) fn check_exception(conditions: &Node<'_>, background: bool, findings: &mut Findings) -> Usage {
+    let mut check = Check {
+        names: BTreeSet::new(),
+        config_maps: BTreeSet::new(),
+        in_loop: false,
+        in_conditions: true,
+        background,
+        undeclared: "is not known in an exception",
+        usage: Usage { reads_admission: false, needs_request: false },
+        findings,
+    };
+    check.document(conditions);
+    check.usage
+}
+
 fn declared<'v>(context: &Node<'v>) -> BTreeSet<&'v str> {
     let entries = context.value().and_then(Value::as_array).into_iter().flatten();
     // A name one level too deep is told elsewhere; its uses are not wrong as well.
@@ -92,6 +109,8 @@ struct Check<'c, 'v> {
     in_loop: bool,
     in_conditions: bool,
     background: bool,
+    /// What is said of a name that is not known.
+    undeclared: &'static str,
     usage: Usage,
     findings: &'c mut Findings,
 }
@@ -188,7 +207,7 @@ impl Check<'_, '_> {
             } else if !self.is_known(name) {
                 let message = match nearest(name, self.names.iter().copied().chain(BUILT_IN)) {
                     Some(near) => format!("variable `{name}` is not declared; did you mean `{near}`?"),
-                    None => format!("variable `{name}` is not declared in a context of this rule"),
+                    None => format!("variable `{name}` {}", self.undeclared),
                 };
                 if loose {
                     self.findings.warn(path, Reason::Suspicious, message);

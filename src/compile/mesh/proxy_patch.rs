@@ -2,7 +2,8 @@
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::modification::{self, Dialect};
+use crate::compile::modification;
+use crate::core::envoy::modification::Dialect;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::proxy_patch::ProxyPatch;
 use crate::core::problem::Reason;

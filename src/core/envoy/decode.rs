@@ -84,7 +84,7 @@ const TYPE_KEY: &str = "@type";
 
 pub fn decode(message: MessageType, document: &Value, strictness: Strictness) -> Result<Decoded, DecodeError> {
     let filter = matches!(message, MessageType::NetworkFilter | MessageType::HttpFilter);
-    let message = Schema::get().message(message.full_name()).expect("the schema has every message type, a test asks");
+    let message = message.message();
     if filter && let Some((url, filter, config)) = unfold(message, document) {
         return decode_unfolded(message, url, &filter, config, strictness);
     }
@@ -444,6 +444,10 @@ fn short(full_name: &str) -> &str {
 }
 
 impl MessageType {
+    pub(super) fn message(self) -> &'static Message {
+        Schema::get().message(self.full_name()).expect("the schema has every message type, a test asks")
+    }
+
     /// The message's own name, without its package.
     pub fn name(self) -> &'static str {
         short(self.full_name())

@@ -7,6 +7,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+/// Whose list of modifications it is: the two policies that have one differ in a few habits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    ProxyTemplate,
+    MeshProxyPatch,
+}
+
 /// One entry of a list of modifications; they run in the order of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Modification {
@@ -88,4 +95,26 @@ pub enum JsonPatch {
     Replace { path: String, value: Value },
     Move { from: String, path: String },
     Copy { from: String, path: String },
+}
+
+impl ResourceKind {
+    /// How a list of modifications names it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Listener => "listener",
+            Self::Route => "route",
+            Self::VirtualHost => "virtualHost",
+        }
+    }
+}
+
+impl FilterKind {
+    /// How a list of modifications names it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Network => "networkFilter",
+            Self::Http => "httpFilter",
+        }
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::core::resource::ObjectKey;
 
+use super::diff::BOOKKEEPING;
 use super::error::Cause;
 
 /// Name, namespace and version come from the target whatever the body says; a kind only if the body has none.
@@ -36,21 +37,9 @@ pub(super) fn dress(body: &mut Map<String, Value>, key: &ObjectKey) -> Result<()
 /// What a clone carries over: everything but what belongs to one object alone. Owners stay within their namespace;
 /// finalizers are left behind, because whoever set them does not know the copy.
 pub(super) fn strip(source: &Value, same_namespace: bool) -> Map<String, Value> {
-    const OWN: &[&str] = &[
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "managedFields",
-        "finalizers",
-        "generateName",
-    ];
     let mut body = source.as_object().cloned().unwrap_or_default();
     if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
-        for field in OWN {
+        for field in BOOKKEEPING.iter().chain(&["finalizers"]) {
             metadata.remove(*field);
         }
         if !same_namespace {

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hasher};
 use serde_json::{Map, Value};
 
 /// What the API server keeps about an object, and nobody writes.
-const BOOKKEEPING: [&str; 9] = [
+pub(super) const BOOKKEEPING: [&str; 9] = [
     "uid",
     "resourceVersion",
     "generation",

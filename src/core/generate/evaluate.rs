@@ -1,4 +1,4 @@
-//! One rule and one trigger: match, context, preconditions, targets.
+//! One rule and one trigger: exceptions, match, context, preconditions, targets.
 //!
 //! A pure function of its arguments. What it lacks comes back as [`Evaluation::Needs`]; the caller fetches, adds the answers to
 //! the facts and asks again. [`drive`] is that loop for callers who need not wait.
@@ -10,12 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::core::condition::{Conditions, Unresolved};
 use crate::core::expr::{Runtime, Scope, Template};
-use crate::core::matching::{Operation, Outcome};
+use crate::core::matching::{NeedsNamespaceLabels, Operation, Outcome, Request};
 use crate::core::problem::FieldPath;
 use crate::core::resource::{Gvk, text_at};
 
 use super::context::{Base, Frame, Session};
 use super::error::{Cause, RuleError};
+use super::exception::{ExceptionKey, Exempt, exempt};
 use super::expand::Expansion;
 use super::facts::{Answer, Facts};
 use super::fetch::Fetch;
@@ -34,6 +35,8 @@ pub enum Evaluation {
     Skipped { because: String },
     /// The rule was for the object as it was before, and is no more: synchronized downstream is to go.
     Lost { because: String },
+    /// An exception takes the trigger out: the rule is not asked, and what it has made stays as it is.
+    Excepted { by: ExceptionKey },
     /// The rule has nothing to do with this trigger.
     NotApplicable { because: String },
     /// Fetch these, add them to the facts (absence is a fact too), evaluate again.
@@ -54,6 +57,11 @@ pub enum Applicability {
 
 /// Evaluates a rule for a trigger, as far as the facts go.
 pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
+    match exempt(rule, trigger, facts)? {
+        Exempt::No => {}
+        Exempt::By(key) => return Ok(Evaluation::Excepted { by: key.clone() }),
+        Exempt::Needs(needs) => return Ok(Evaluation::Needs(needs)),
+    }
     let applicability = judge(rule, trigger, facts)?;
     let request = match &applicability {
         Applicability::Needs(fetch) => return Ok(Evaluation::Needs(BTreeSet::from([fetch.clone()]))),
@@ -113,24 +121,39 @@ fn is_create_on_deletion(rule: &Rule, trigger: &Trigger) -> bool {
 
 /// Whether a rule is for a trigger, by match and exclude alone.
 pub fn judge(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Applicability, RuleError> {
-    let error = |cause: Cause| rule.error(rule.field.field("match"), cause);
+    let field = rule.field.field("match");
+    let decided = with_namespace_labels(rule, &field, trigger, facts, |request| {
+        Ok(match rule.matching.decide(request)? {
+            Outcome::Matches => Applicability::Applies,
+            Outcome::MatchedOld => Applicability::AppliedBefore,
+            Outcome::NotApplicable(why) => Applicability::No { because: why.to_string() },
+        })
+    })?;
+    Ok(decided.unwrap_or_else(Applicability::Needs))
+}
+
+/// Asks something about a trigger, and a second time with the labels of its namespace if they matter. Those that are yet to
+/// be fetched come back instead of the answer.
+pub(super) fn with_namespace_labels<T>(
+    rule: &Rule,
+    field: &FieldPath,
+    trigger: &Trigger,
+    facts: &Facts,
+    ask: impl Fn(&Request<'_>) -> Result<T, NeedsNamespaceLabels>,
+) -> Result<Result<T, Fetch>, RuleError> {
+    let error = |cause: Cause| rule.error(field.clone(), cause);
     let empty = Map::new();
     let mut labels: Option<&Map<String, Value>> = None;
-    // A second look with the labels of the namespace, if the rule selects by them.
     for _ in 0..2 {
         let request = trigger.as_matching(labels.map(|labels| labels as _));
-        let needed = match rule.matching.decide(&request) {
-            Ok(Outcome::Matches) => return Ok(Applicability::Applies),
-            Ok(Outcome::MatchedOld) => return Ok(Applicability::AppliedBefore),
-            Ok(Outcome::NotApplicable(why)) => {
-                return Ok(Applicability::No { because: why.to_string() });
-            }
+        let needed = match ask(&request) {
+            Ok(answer) => return Ok(Ok(answer)),
             Err(needed) => needed.namespace,
         };
         let gate = Gate::new(&rule.reach, &facts.outbound);
         let fetch = gate.namespace(&needed).map_err(|refusal| error(refusal.into()))?;
         labels = match facts.answer(&fetch) {
-            None => return Ok(Applicability::Needs(fetch)),
+            None => return Ok(Err(fetch)),
             Some(Answer::Found(namespace)) => {
                 Some(namespace.pointer("/metadata/labels").and_then(Value::as_object).unwrap_or(&empty))
             }

@@ -9,6 +9,7 @@ use crate::core::problem::FieldPath;
 
 use super::context::Entry;
 use super::error::PolicyKey;
+use super::exception::Exception;
 use super::gate::Reach;
 
 /// A ClusterPolicy or Policy, as far as generate rules go.
@@ -53,6 +54,8 @@ pub struct Rule {
     /// Where it stands in the policy.
     pub field: FieldPath,
     pub matching: RuleMatch,
+    /// Those that are for this rule, in the order of their names.
+    pub exceptions: Vec<Arc<Exception>>,
     pub context: Vec<Entry>,
     pub preconditions: Conditions<Template>,
     /// Requests of the background account do not trigger this rule.

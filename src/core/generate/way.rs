@@ -15,13 +15,8 @@ pub enum Way {
 
 impl Rule {
     pub fn way(&self) -> Way {
-        let asks_admission = |block: &Block| {
-            block.asks_requester()
-                || block.filters().iter().any(|filter| !filter.operations.is_empty())
-                || block.kinds().any(|kind| !kind.subresource.is_empty())
-        };
         let blocks = [Some(&self.matching.matching), self.matching.exclude.as_ref()];
-        if self.reads_admission || blocks.into_iter().flatten().any(asks_admission) {
+        if self.reads_admission || blocks.into_iter().flatten().any(Block::asks_admission) {
             Way::Admission
         } else {
             Way::Watch

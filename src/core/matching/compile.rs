@@ -47,6 +47,17 @@ impl RuleMatch {
     }
 }
 
+impl Block {
+    /// Compiles the `match` of an exception, which stands at `path`. Unlike a rule it need not name kinds, and it may mean all
+    /// of them; but it must say something.
+    pub fn parse_exception(matching: &Value, path: &FieldPath, problems: &mut Vec<Problem>) -> Option<Self> {
+        let before = problems.len();
+        let scope = Scope { policy_namespace: None, is_namespaced: &|_| None };
+        let block = Compiler { scope, side: Side::Except, problems }.block(matching, path);
+        block.filter(|_| problems.len() == before)
+    }
+}
+
 /// Compiles one block; problems are pushed, and the caller looks at them in the end.
 struct Compiler<'a, 'p> {
     scope: Scope<'a>,
@@ -91,11 +102,17 @@ impl Compiler<'_, '_> {
         if present("all") {
             return self.filters(&fields["all"], &path.field("all")).map(Block::All);
         }
+        if legacy && self.side == Side::Except {
+            self.report(path, Reason::Format, "an exception has its filters under any or all");
+            return None;
+        }
         if legacy {
             return Some(Block::Any(vec![self.filter_fields(fields, path)]));
         }
-        if self.side == Side::Match {
-            self.report(path, Reason::Required, "a rule needs at least one kind under any or all");
+        match self.side {
+            Side::Match => self.report(path, Reason::Required, "a rule needs at least one kind under any or all"),
+            Side::Except => self.report(path, Reason::Required, "an exception needs a filter under any or all"),
+            Side::Exclude => {}
         }
         None
     }
@@ -105,8 +122,10 @@ impl Compiler<'_, '_> {
             self.report(path, Reason::Format, "must be a list of filters");
             return None;
         };
-        if items.is_empty() && self.side == Side::Match {
-            self.report(path, Reason::Empty, "a rule needs at least one kind");
+        match self.side {
+            Side::Match if items.is_empty() => self.report(path, Reason::Empty, "a rule needs at least one kind"),
+            Side::Except if items.is_empty() => self.report(path, Reason::Empty, "an exception needs a filter"),
+            _ => {}
         }
         let mut filters = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -119,7 +138,11 @@ impl Compiler<'_, '_> {
                 let message = format!("a filter has {}", FILTER_FIELDS.join(", "));
                 self.report(&path.field(name.clone()), Reason::Unknown, message);
             }
-            filters.push(self.filter_fields(fields, &path));
+            let filter = self.filter_fields(fields, &path);
+            if self.side == Side::Except && filter == Filter::default() {
+                self.report(&path, Reason::Empty, "a filter without any attribute matches nothing");
+            }
+            filters.push(filter);
         }
         Some(filters)
     }
@@ -186,7 +209,7 @@ impl Compiler<'_, '_> {
             self.report(path, Reason::Format, message);
             return None;
         };
-        if selector.is_everything() {
+        if selector.is_everything() && self.side != Side::Except {
             self.report(
                 path,
                 Reason::Forbidden,
@@ -389,6 +412,31 @@ mod tests {
             json!({"any": [{"resource": {}}]}),
             &[("match.any[0].resource", Reason::Unknown), ("match.any[0].resources.kinds", Reason::Required)],
         );
+    }
+
+    #[test]
+    fn exceptions_need_no_kinds_but_something() {
+        let check = |matching: Value, expected: &[(&str, Reason)]| {
+            let (mut problems, path) = (Vec::new(), FieldPath::root().field("match"));
+            let block = Block::parse_exception(&matching, &path, &mut problems);
+            let found: Vec<_> = problems.iter().map(|p| (p.field.to_string(), p.reason)).collect();
+            let expected: Vec<_> = expected.iter().map(|(field, reason)| ((*field).to_owned(), *reason)).collect();
+            assert_eq!(found, expected, "{problems:?}");
+            assert_eq!(block.is_some(), expected.is_empty());
+        };
+        check(any(json!({"kinds": ["*"]})), &[]);
+        check(any(json!({"namespaces": ["a"]})), &[]);
+        check(json!({"all": [{"subjects": [{"kind": "User", "name": "jane"}]}]}), &[]);
+        check(json!(null), &[("match", Reason::Required)]);
+        check(json!({"any": []}), &[("match.any", Reason::Empty)]);
+        check(json!({"any": [{}]}), &[("match.any[0]", Reason::Empty)]);
+        check(any(json!({})), &[("match.any[0]", Reason::Empty)]);
+        check(json!({"resources": {"kinds": ["Pod"]}}), &[("match", Reason::Format)]);
+        check(
+            any(json!({"kinds": ["a/b/c/d/e"], "names": ["a"]})),
+            &[("match.any[0].resources.kinds[0]", Reason::Format)],
+        );
+        check(any(json!({"names": ["{{ x }}"]})), &[("match.any[0].resources.names[0]", Reason::Forbidden)]);
     }
 
     #[test]

@@ -27,6 +27,13 @@ impl RuleMatch {
         Ok(Outcome::NotApplicable(reason.unwrap_or(Why::NoObject)))
     }
 
+    /// Whether the rule is about such objects at all, by kind and, in a namespaced policy, by namespace.
+    pub fn is_about(&self, request: &Request<'_>) -> bool {
+        let candidates = [request.object, request.old_object].map(|object| Candidate::new(request, object));
+        self.matching.kinds().any(|kind| kind.matches(&request.resource))
+            && candidates.iter().all(|candidate| self.outside(candidate).is_none())
+    }
+
     /// Whether an object of this resource matches, whatever was there before.
     pub fn matches<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Result<bool, NeedsNamespaceLabels> {
         match Candidate::new(request, Some(object)) {
@@ -52,6 +59,15 @@ impl RuleMatch {
 }
 
 impl Block {
+    /// Whether an exception with this block is for the object, or, where there is none any more, for the old one.
+    pub fn excepts<'a>(&'a self, request: &'a Request<'a>) -> Result<bool, NeedsNamespaceLabels> {
+        let candidate = Candidate::new(request, request.object).or_else(|| Candidate::new(request, request.old_object));
+        match candidate {
+            Some(candidate) => Ok(self.hit(&candidate)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
     /// Why a match block does not accept the object. A look-up is asked for only where it could change the answer.
     fn mismatch<'a>(&'a self, candidate: &Candidate<'a>) -> Result<Option<Mismatch<'a>>, NeedsNamespaceLabels> {
         let mut needs = None;
@@ -76,7 +92,7 @@ impl Block {
         }
     }
 
-    /// The filters of an exclude block that take the object out.
+    /// The filters of a block that take the object out.
     fn hit<'a>(&'a self, candidate: &Candidate<'a>) -> Result<Option<&'a [Filter]>, NeedsNamespaceLabels> {
         let mut needs = None;
         for (index, filter) in self.filters().iter().enumerate() {
@@ -291,6 +307,40 @@ mod tests {
         assert!(excluding(named("a")).decide(&blind).is_ok());
         let excluded = "excluded by kind *d*, namespace labels env=prod";
         assert_eq!(decide(&excluding(named("web-1")), &with(&prod)), excluded);
+    }
+
+    #[test]
+    fn exceptions_go_by_the_object_and_what_is_known_of_the_requester() {
+        let (object, jane) = (pod(), Requester { username: "jane".into(), ..Requester::default() });
+        let asked = Request { requester: Some(&jane), ..request(POD, Some(&object)) };
+        let unasked = Request { operation: None, ..request(POD, Some(&object)) };
+        let check = |matching: Value, with_request: bool, without: bool| {
+            let mut problems = Vec::new();
+            let block = Block::parse_exception(&matching, &FieldPath::root(), &mut problems);
+            let block = block.unwrap_or_else(|| panic!("{problems:?}"));
+            assert_eq!((block.excepts(&asked), block.excepts(&unasked)), (Ok(with_request), Ok(without)), "{matching}");
+        };
+        let pods = json!({"resources": {"kinds": ["Pod"], "names": ["web-*"]}});
+        let others = json!({"resources": {"kinds": ["Secret"]}});
+        let hers = json!({"resources": {"kinds": ["Pod"]}, "subjects": [{"kind": "User", "name": "jane"}]});
+        check(json!({"any": [others, pods]}), true, true);
+        check(json!({"all": [others, pods]}), false, false);
+        check(json!({"any": [{"resources": {"kinds": ["*"]}}]}), true, true);
+        check(json!({"any": [{"resources": {"namespaces": ["team-*"]}}]}), true, true);
+        // Nobody known has asked: an exception for somebody must not become one for everybody.
+        check(json!({"any": [hers]}), true, false);
+        check(json!({"any": [{"resources": {"kinds": ["Pod"], "operations": ["CREATE"]}}]}), true, false);
+    }
+
+    #[test]
+    fn an_exception_goes_by_the_old_object_only_if_there_is_no_new_one() {
+        let (fits, fails) = (pod(), json!({"metadata": {"name": "a"}}));
+        let matching = json!({"any": [{"resources": {"kinds": ["Pod"], "names": ["web-1"]}}]});
+        let block = Block::parse_exception(&matching, &FieldPath::root(), &mut Vec::new()).expect("a block");
+        let excepts = |object, old_object| block.excepts(&Request { old_object, ..request(POD, object) });
+        assert_eq!(excepts(None, Some(&fits)), Ok(true));
+        assert_eq!(excepts(Some(&fails), Some(&fits)), Ok(false));
+        assert_eq!(excepts(None, None), Ok(false));
     }
 
     #[test]

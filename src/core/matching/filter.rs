@@ -64,6 +64,8 @@ pub enum Subject {
 pub(super) enum Side {
     Match,
     Exclude,
+    /// The `match` of an exception, which takes objects out as an exclude does.
+    Except,
 }
 
 /// What a filter says about an object.
@@ -137,6 +139,13 @@ impl Block {
     /// Whether a filter lists this operation by name.
     pub fn lists(&self, operation: Operation) -> bool {
         self.filters().iter().any(|filter| filter.operations.contains(operation))
+    }
+
+    /// Whether only admission knows what a filter asks for.
+    pub fn asks_admission(&self) -> bool {
+        self.asks_requester()
+            || self.filters().iter().any(|filter| !filter.operations.is_empty())
+            || self.kinds().any(|kind| !kind.subresource.is_empty())
     }
 
     /// Whether a filter looks at who asks.
@@ -227,7 +236,7 @@ impl Filter {
             // Nobody is known to have asked. A match then goes by the object alone, an exclude does not apply.
             let decided = match side {
                 Side::Match => self.asks_object(),
-                Side::Exclude => self.asks_object() && !self.asks_requester(),
+                Side::Exclude | Side::Except => self.asks_object() && !self.asks_requester(),
             };
             return if decided { None } else { Some(Mismatch::Empty) };
         };

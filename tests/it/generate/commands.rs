@@ -16,6 +16,12 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
+/// A policy `p` of one rule `r` that runs with each request.
+fn write_rule(folder: &Path, rule: &str) -> String {
+    let head = "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec:\n";
+    write(folder, "policy.yaml", &format!("{head}  background: false\n  rules:\n  - name: r\n{rule}"))
+}
+
 #[test]
 fn every_case_folder_passes() {
     let out = writ(&["test", CASES]).expect(0).out;
@@ -117,17 +123,9 @@ fn apply_says_why_a_rule_found_nothing_and_does_not_hide_errors() {
 #[test]
 fn values_change_the_request() {
     let folder = tempfile::tempdir().expect("a folder");
-    let policy = write(
+    let policy = write_rule(
         folder.path(),
-        "policy.yaml",
-        "apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {name: p}
-spec:
-  background: false
-  rules:
-  - name: r
-    match: {any: [{resources: {kinds: [Namespace]}, subjects: [{kind: User, name: jane}]}]}
+        "    match: {any: [{resources: {kinds: [Namespace]}, subjects: [{kind: User, name: jane}]}]}
     generate:
       apiVersion: v1
       kind: ConfigMap
@@ -151,16 +149,9 @@ spec:
 #[test]
 fn values_of_loops_are_given_element_by_element() {
     let folder = tempfile::tempdir().expect("a folder");
-    let policy = write(
+    let policy = write_rule(
         folder.path(),
-        "policy.yaml",
-        "apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {name: p}
-spec:
-  rules:
-  - name: r
-    match: {any: [{resources: {kinds: [Namespace]}}]}
+        "    match: {any: [{resources: {kinds: [Namespace]}}]}
     generate:
       foreach:
       - list: \"['a', 'b', 'c']\"
@@ -192,17 +183,9 @@ policies:
 #[test]
 fn payloads_of_subresources_match_their_kinds() {
     let folder = tempfile::tempdir().expect("a folder");
-    let policy = write(
+    let policy = write_rule(
         folder.path(),
-        "policy.yaml",
-        "apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {name: p}
-spec:
-  background: false
-  rules:
-  - name: r
-    match: {any: [{resources: {kinds: [Deployment/scale]}}]}
+        "    match: {any: [{resources: {kinds: [Deployment/scale]}}]}
     generate:
       apiVersion: v1
       kind: ConfigMap

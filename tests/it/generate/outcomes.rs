@@ -14,6 +14,7 @@ fn check(rule: &str, trigger: &Trigger, expected: &str) {
         Ok(Evaluation::Done(_)) => "pass",
         Ok(Evaluation::Skipped { .. }) => "skip",
         Ok(Evaluation::Lost { .. }) => "lost",
+        Ok(Evaluation::Excepted { .. }) => "excepted",
         Ok(Evaluation::NotApplicable { .. }) => "none",
         Ok(Evaluation::Needs(_)) => "needs",
         Err(_) => "error",

@@ -1,0 +1,88 @@
+//! Exceptions as they come and go: into the index, and the rules that they are for look at their triggers again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::mpsc::{Receiver, channel};
+use tracing::{info, warn};
+
+use super::policies::{Listed, look_at_downstream, look_at_triggers};
+use super::shared::Shared;
+use crate::cluster::kinds::ApiKind;
+use crate::cluster::watch::{Event, follow};
+use crate::cluster::{ClusterError, Selection};
+use crate::core::generate::ExceptionKey;
+use crate::core::resource::text_at;
+use crate::index::RuleEntry;
+
+/// Follows the exceptions of a namespace, or of all of them, for ever.
+pub(super) async fn run(shared: Arc<Shared>, namespace: Option<String>, listed: Listed) {
+    let kind = Arc::new(ApiKind::builtin("kyverno.io/v2", "PolicyException"));
+    let (sender, events) = channel(64);
+    let selection = Selection { namespace, ..Selection::default() };
+    let following = follow(shared.api.clone(), kind, selection, sender);
+    tokio::join!(following, take(shared, events, listed));
+}
+
+async fn take(shared: Arc<Shared>, mut events: Receiver<Event>, told: Listed) {
+    let mut listed = BTreeSet::new();
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Listing => listed.clear(),
+            Event::Listed(document) => {
+                listed.insert(key_of(&document));
+                apply(&shared, &document);
+            }
+            Event::Synced { .. } => {
+                let touched = shared.index().retain_exceptions(&std::mem::take(&mut listed));
+                reconsider(&shared, &touched);
+                told.holds();
+            }
+            Event::Changed(document) => apply(&shared, &document),
+            Event::Deleted(document) => {
+                let key = key_of(&document);
+                info!(exception = %key, "The exception is gone");
+                let touched = shared.index().unexcept(&key);
+                reconsider(&shared, &touched);
+            }
+            Event::Trouble(error) => {
+                warn!(%error, "Cannot watch exceptions");
+                match error {
+                    // A cluster without this kind has no exceptions.
+                    ClusterError::Missing { .. } => told.holds(),
+                    error if !error.is_outage() => told.condition.fails(error.to_string()),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn apply(shared: &Shared, document: &Value) {
+    let key = key_of(document);
+    let (problems, touched) = shared.index().except(key.clone(), document);
+    for problem in &problems {
+        warn!(exception = %key, %problem, "The exception is set aside");
+    }
+    reconsider(shared, &touched);
+}
+
+/// Lets everybody see the rules under their new exceptions, and has the rules look at what they are for once more.
+fn reconsider(shared: &Shared, touched: &[RuleEntry]) {
+    if touched.is_empty() {
+        return;
+    }
+    shared.publish();
+    if shared.is_working() {
+        for RuleEntry { policy, rule } in touched {
+            look_at_downstream(shared, &policy.key, rule);
+            look_at_triggers(shared, &policy.key, rule);
+        }
+    }
+}
+
+fn key_of(document: &Value) -> ExceptionKey {
+    let text = |name: &str| text_at(document, &["metadata", name]).to_owned();
+    ExceptionKey { namespace: text("namespace"), name: text("name") }
+}
