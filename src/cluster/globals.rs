@@ -19,7 +19,7 @@ use super::discovery::Discovery;
 use super::fetch::Reader;
 use super::kinds::ApiKind;
 use super::status::Readiness;
-use super::watch::{Event, follow};
+use super::watch::{Event, follow, strip};
 use super::{ClusterError, error::causes};
 use crate::core::expr::Runtime;
 use crate::core::generate::global::{GlobalEntry, GlobalPoll, GlobalResource, GlobalSource};
@@ -61,7 +61,7 @@ enum Content {
     Loading,
     Failed(String),
     Objects(BTreeMap<ObjectKey, Value>),
-    Response(Value),
+    Response(Arc<Value>),
 }
 
 /// How an entry stands.
@@ -176,12 +176,14 @@ impl Globals {
         while let Some(event) = events.recv().await {
             match event {
                 Event::Listing => listed = Some(BTreeMap::new()),
-                Event::Listed(object) => {
-                    listed.get_or_insert_default().insert(ObjectKey::of(&object), strip(object));
+                Event::Listed(mut object) => {
+                    strip(&mut object);
+                    listed.get_or_insert_default().insert(ObjectKey::of(&object), object);
                 }
                 Event::Synced { .. } => self.fill(entry, Content::Objects(listed.take().unwrap_or_default())),
-                Event::Changed(object) => self.edit(entry, |objects| {
-                    objects.insert(ObjectKey::of(&object), strip(object));
+                Event::Changed(mut object) => self.edit(entry, |objects| {
+                    strip(&mut object);
+                    objects.insert(ObjectKey::of(&object), object);
                 }),
                 Event::Deleted(object) => self.edit(entry, |objects| {
                     objects.remove(&ObjectKey::of(&object));
@@ -212,7 +214,7 @@ impl Globals {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 asked = ask(poll, way).await;
             }
-            self.fill(entry, asked.map_or_else(Content::Failed, Content::Response));
+            self.fill(entry, asked.map_or_else(Content::Failed, |data| Content::Response(Arc::new(data))));
             sleep(poll.every).await;
         }
     }
@@ -269,14 +271,15 @@ impl Shelf {
         if let Some(view) = self.views.get(&key) {
             return view.clone();
         }
-        let view = match (&self.content, &self.entry, projection) {
-            (_, _, Some(_)) => self.view(None).and_then(|data| match &self.entry {
-                Some(entry) => entry.view(&data, projection, &Runtime::new(Timestamp::now(), 0)).map(Arc::new),
-                None => Err("it cannot be used".to_owned()),
-            }),
-            (Content::Objects(objects), _, None) => Ok(Arc::new(objects.values().cloned().collect())),
-            (Content::Response(response), _, None) => Ok(Arc::new(response.clone())),
-            (Content::Loading | Content::Failed(_), _, None) => Err("it has no data".to_owned()),
+        let view = match (projection, &self.content) {
+            (None, Content::Objects(objects)) => Ok(Arc::new(objects.values().cloned().collect())),
+            (None, Content::Response(response)) => Ok(response.clone()),
+            (None, Content::Loading | Content::Failed(_)) => Err("it has no data".to_owned()),
+            (Some(_), _) => {
+                let data = self.view(None)?;
+                let entry = self.entry.as_ref().ok_or("it cannot be used")?;
+                entry.view(&data, projection, &Runtime::new(Timestamp::now(), 0)).map(Arc::new)
+            }
         };
         self.views.insert(key, view.clone());
         view
@@ -287,13 +290,6 @@ async fn ask(poll: &GlobalPoll, way: &Way) -> Result<Value, String> {
     let fetch = poll.fetch(&way.outbound).map_err(|refusal| refusal.to_string())?;
     let answer = way.reader.answer(&fetch).await.map_err(|error| error.to_string())?;
     GlobalPoll::data(&fetch, &answer)
-}
-
-fn strip(mut object: Value) -> Value {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    object
 }
 
 fn not_yet(reason: &str) -> ClusterError {

@@ -188,6 +188,13 @@ async fn next<S: TryStream + Unpin>(stream: &mut S) -> Result<Option<S::Ok>, S::
     timeout(SILENCE, stream.try_next()).await.unwrap_or(Ok(None))
 }
 
+/// Nobody looks at managed fields after this, and they are most of what small objects weigh.
+pub fn strip(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures::stream::{StreamExt, iter, pending};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::shared::Shared;
-use super::watches::strip;
 use super::work::Work;
 use crate::cluster::kinds::ApiKind;
+use crate::cluster::watch::strip;
 use crate::cluster::{ClusterError, Selection};
 use crate::core::generate::TriggerRef;
 use crate::core::resource::{Gvk, ObjectKey, text_at};

@@ -17,7 +17,7 @@ use super::shared::Shared;
 use super::triggers::Seen;
 use super::work::{Causes, Work, WorkKey};
 use crate::cluster::kinds::ApiKind;
-use crate::cluster::watch::{Event, follow};
+use crate::cluster::watch::{Event, follow, strip};
 use crate::cluster::{FIELD_MANAGER, Selection};
 use crate::core::generate::progress::{Sighting, version_of};
 use crate::core::generate::{TriggerRef, Way, labels};
@@ -268,13 +268,6 @@ fn see_source(shared: &Shared, known: &mut HashMap<String, (ObjectKey, u64)>, ob
     let before = known.insert(uid.to_owned(), (ObjectKey::of(object), version));
     if before.is_none_or(|(_, before)| before != version) {
         shared.enqueue_copies(uid, false);
-    }
-}
-
-/// Nobody looks at managed fields after this, and they are most of what small objects weigh.
-pub(super) fn strip(object: &mut Value) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
     }
 }
 
