@@ -164,9 +164,9 @@ struct GenerateArgs {
 #[command(next_help_heading = "Services that rules call")]
 struct ServiceArgs {
     /// The hosts whose services a ClusterPolicy may call (`apiCall.service`), separated by commas, with `*` and `?` as
-    /// wildcards: every host if not given, none if empty. A Policy of a namespace may call none, and link-local addresses
-    /// are never called.
-    #[arg(long, env = "WRIT_SERVICE_HOSTS", default_value = "*", value_delimiter = ',')]
+    /// wildcards; none if not given. A Policy of a namespace may call none whatever this says, and link-local addresses are
+    /// never called.
+    #[arg(long, env = "WRIT_SERVICE_HOSTS", default_value = "", value_delimiter = ',')]
     service_hosts: Vec<String>,
     /// How long a call may take; 0 for as long as it likes.
     #[arg(long, env = "WRIT_SERVICE_TIMEOUT", default_value = "30s", value_parser = duration::parse)]

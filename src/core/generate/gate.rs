@@ -253,6 +253,9 @@ mod tests {
         assert!(call("http://sample.default.svc/labels").is_ok());
         assert!(call("https://[::1]:8443/x").is_ok());
         assert!(matches!(call("https://example.com"), Err(Refusal::Outbound { .. })));
+        let nowhere = Outbound::new([String::new()]);
+        let refused = Gate::new(&Reach::Cluster, &nowhere).service("http://a.svc", Vec::new(), None, None);
+        assert!(matches!(refused, Err(Refusal::Outbound { .. })));
         for url in ["http://169.254.169.254/latest", "http://[fe80::1]/", "http://[::ffff:a9fe:a9fe]/"] {
             let refused = Gate::new(&Reach::Cluster, &Outbound::any()).service(url, Vec::new(), None, None);
             assert!(matches!(refused, Err(Refusal::LinkLocal { .. })), "{url}");

@@ -27,7 +27,8 @@ pub(crate) fn with_writ() -> Option<&'static Cluster> {
     static WRIT: OnceLock<Option<Writ>> = OnceLock::new();
     let cluster = cluster()?;
     WRIT.get_or_init(|| match cluster.folder {
-        Some(_) => Some(Writ::start(cluster, &[])),
+        // Rules of tests call services on loopback.
+        Some(_) => Some(Writ::start(cluster, &["--service-hosts=127.0.0.1"])),
         None => {
             cluster.install(&root().join("manifests"));
             let rollout = ["rollout", "status", "deployment/writ", "--namespace=writ-system", "--timeout=120s"];
