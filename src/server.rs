@@ -14,7 +14,7 @@ mod tls;
 
 pub use accept::{Bound, ServerError};
 pub use drain::{Drain, Phase, Shutdown};
-pub use files::{FilesError, PairFiles};
+pub use files::{FilesError, PairFiles, RootsFile};
 pub use handler::{Event, Handler, Observer};
 pub use limits::Limits;
-pub use tls::{Certificates, Pair, TlsError, tls_config};
+pub use tls::{Certificates, Pair, Tls, TlsError};

@@ -95,7 +95,7 @@ struct CertificateArgs {
     /// How often to look whether the files have changed.
     #[arg(long, env = "WRIT_TLS_RELOAD_INTERVAL", default_value = "10s", value_parser = duration::parse)]
     tls_reload_interval: Duration,
-    /// Ask every client for a certificate of one of these authorities (PEM).
+    /// Ask every client for a certificate of one of these authorities (PEM); read again when it changes.
     #[arg(long, env = "WRIT_CLIENT_CA_FILE")]
     client_ca_file: Option<PathBuf>,
     /// The Secret in which all replicas share their certificates.

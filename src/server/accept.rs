@@ -9,15 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 use tracing::{error, warn};
 
 use super::connection::Shared;
+use super::tls::Tls;
 use super::{Drain, Handler, Limits, Observer};
 
 /// A listener that has its port and waits to be told what to do with it.
@@ -59,7 +58,7 @@ impl Bound {
     /// HTTP/1.1.
     pub async fn serve<H: Handler, O: Observer>(
         self,
-        tls: Option<Arc<ServerConfig>>,
+        tls: Option<Arc<Tls>>,
         handler: H,
         limits: Limits,
         observer: O,
@@ -68,7 +67,7 @@ impl Bound {
         let drain_time = limits.drain_time;
         // Those above the limit of connections come in too, but only to be told that the server is busy.
         let doors = Arc::new(Semaphore::new(limits.connections + limits.overflow()));
-        let tls = tls.map(TlsAcceptor::from);
+        let acceptor = || tls.as_deref().map(Tls::acceptor);
         let shared = Arc::new(Shared::new(handler, limits, observer, drain.clone()));
         let mut connections = JoinSet::new();
         let mut stopping = pin!(drain.stopping());
@@ -89,7 +88,7 @@ impl Bound {
             };
             match accepted {
                 Ok((stream, _peer)) => {
-                    let conversation = shared.clone().converse(stream, tls.clone());
+                    let conversation = shared.clone().converse(stream, acceptor());
                     connections.spawn(async move {
                         conversation.await;
                         drop(pass);
@@ -104,7 +103,7 @@ impl Bound {
         }
         // A client whose connection the kernel has completed believes itself accepted.
         while let Some(Ok((stream, _peer))) = self.listener.accept().now_or_never() {
-            connections.spawn(shared.clone().converse(stream, tls.clone()));
+            connections.spawn(shared.clone().converse(stream, acceptor()));
         }
         drop(self.listener);
         finish(connections, drain_time).await;

@@ -1,4 +1,4 @@
-//! A certificate pair kept in two files, read again while the server runs.
+//! A certificate pair kept in two files, and the authorities of clients in another, read again while the server runs.
 //!
 //! Whoever renews the files may be seen halfway through. A pair that does not fit together is therefore not taken, the one
 //! in use stays, and the next look decides again.
@@ -73,6 +73,44 @@ impl PairFiles {
     }
 }
 
+/// A file with the authorities of clients, and what was last read from it.
+#[derive(Debug)]
+pub struct RootsFile {
+    path: PathBuf,
+    seen: Vec<u8>,
+}
+
+impl RootsFile {
+    pub async fn open(path: PathBuf) -> Result<Self, FilesError> {
+        let seen = read(&path).await?;
+        Ok(Self { path, seen })
+    }
+
+    /// What was last read.
+    pub fn pem(&self) -> &[u8] {
+        &self.seen
+    }
+
+    /// Looks every `interval` and calls `changed` with what is new. Never returns.
+    pub async fn follow(mut self, interval: Duration, mut changed: impl FnMut(&[u8]) -> Result<(), TlsError>) {
+        let file = self.path.display().to_string();
+        loop {
+            sleep(interval).await;
+            match read(&self.path).await {
+                Ok(found) if found == self.seen => {}
+                Ok(found) => {
+                    match changed(&found) {
+                        Ok(()) => info!(file, "Authorities of clients reloaded"),
+                        Err(error) => warn!(file, %error, "Authorities of clients not usable, keeping those in use"),
+                    }
+                    self.seen = found;
+                }
+                Err(error) => warn!(%error, "Authorities of clients not readable, keeping those in use"),
+            }
+        }
+    }
+}
+
 async fn read(path: &Path) -> Result<Vec<u8>, FilesError> {
     tokio::fs::read(path).await.map_err(|source| FilesError::Read { path: path.display().to_string(), source })
 }
@@ -108,5 +146,33 @@ mod tests {
 
         write_pair(path, [true, true]);
         assert!(files.read_changed().await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn authorities_are_read_again_and_bad_ones_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.crt");
+        assert!(RootsFile::open(path.clone()).await.is_err());
+        std::fs::write(&path, "one").unwrap();
+        let roots = RootsFile::open(path.clone()).await.unwrap();
+        assert_eq!(roots.pem(), b"one");
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let following = roots.follow(Duration::from_millis(1), |pem| {
+            tell.send(pem.to_vec()).unwrap();
+            Err(TlsError::NoCertificate)
+        });
+        let watching = async {
+            for text in ["two", "three"] {
+                std::fs::write(&path, text).unwrap();
+                // A write may be seen half done.
+                while told.recv().await.unwrap() != text.as_bytes() {}
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(told.try_recv().is_err(), "what has not changed is not told again");
+        };
+        tokio::select! {
+            () = following => {}
+            () = watching => {}
+        }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig, version};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A certificate chain with its private key, known to fit together.
@@ -72,9 +73,32 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// TLS 1.3 with 1.2 as the floor, HTTP/2 and HTTP/1.1. With `client_roots` (PEM), a client must show a certificate of one
-/// of those authorities.
-pub fn tls_config(certificates: Arc<Certificates>, client_roots: Option<&[u8]>) -> Result<Arc<ServerConfig>, TlsError> {
+/// How the server speaks TLS: 1.3 with 1.2 as the floor, HTTP/2 and HTTP/1.1. Each handshake takes what is current then.
+#[derive(Debug)]
+pub struct Tls {
+    certificates: Arc<Certificates>,
+    config: ArcSwap<ServerConfig>,
+}
+
+impl Tls {
+    /// With `client_roots` (PEM), a client must show a certificate of one of those authorities.
+    pub fn new(certificates: Arc<Certificates>, client_roots: Option<&[u8]>) -> Result<Self, TlsError> {
+        let config = ArcSwap::new(config(certificates.clone(), client_roots)?);
+        Ok(Self { certificates, config })
+    }
+
+    /// Asks clients for certificates of these authorities from the next handshake on.
+    pub fn trust(&self, client_roots: &[u8]) -> Result<(), TlsError> {
+        self.config.store(config(self.certificates.clone(), Some(client_roots))?);
+        Ok(())
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.config.load_full())
+    }
+}
+
+fn config(certificates: Arc<Certificates>, client_roots: Option<&[u8]>) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = provider();
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])

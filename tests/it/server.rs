@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use writ::server::{Bound, Certificates, Limits, Pair, Phase, Shutdown, tls_config};
+use writ::server::{Bound, Certificates, Limits, Pair, Phase, Shutdown, Tls};
 
 use crate::support::tls::{Client, TestPair, ask, post, read_answer};
 
@@ -22,6 +22,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// A server whose handler echoes, waits at a gate, or panics, as the path says.
 struct Running {
+    tls: Arc<Tls>,
     address: SocketAddr,
     pair: TestPair,
     certificates: Arc<Certificates>,
@@ -39,7 +40,7 @@ async fn start_with(limits: Limits, client_roots: Option<&str>) -> Running {
     let pair = TestPair::make();
     let certificates = Arc::new(Certificates::default());
     certificates.serve(&Pair::from_pem(pair.chain.as_bytes(), pair.key.as_bytes()).unwrap());
-    let tls = tls_config(certificates.clone(), client_roots.map(str::as_bytes)).unwrap();
+    let tls = Arc::new(Tls::new(certificates.clone(), client_roots.map(str::as_bytes)).unwrap());
     let bound = Bound::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = bound.address();
     let (shutdown, drain) = Shutdown::new();
@@ -61,8 +62,8 @@ async fn start_with(limits: Limits, client_roots: Option<&str>) -> Running {
             }
         }
     };
-    let task = tokio::spawn(bound.serve(Some(tls), handler, limits, (), drain));
-    Running { address, pair, certificates, shutdown, task, gate, arrived }
+    let task = tokio::spawn(bound.serve(Some(tls.clone()), handler, limits, (), drain));
+    Running { tls, address, pair, certificates, shutdown, task, gate, arrived }
 }
 
 impl Running {
@@ -128,20 +129,24 @@ async fn refuses_tls_1_1() {
 
 #[tokio::test]
 async fn a_client_certificate_is_checked_if_asked_for() {
-    let clients = TestPair::make();
+    let (clients, stranger) = (TestPair::make(), TestPair::make());
     let server = start_with(Limits::default(), Some(&clients.authority)).await;
-    let known = Client { shows: Some((clients.chain.clone(), clients.key.clone())), ..server.client() };
-    let mut stream = known.connect(server.address).await.unwrap();
-    assert_eq!(ask(&mut stream, &post("/", "x")).await.unwrap().status, 200);
-
-    let stranger = TestPair::make();
-    for shows in [None, Some((stranger.chain, stranger.key))] {
+    let is_let_in = async |shows: Option<&TestPair>| {
+        let shows = shows.map(|pair| (pair.chain.clone(), pair.key.clone()));
         let client = Client { shows, ..server.client() };
         // In TLS 1.3 the client learns of the refusal with its first read.
-        if let Ok(mut stream) = client.connect(server.address).await {
-            assert!(ask(&mut stream, &post("/", "x")).await.is_none());
-        }
-    }
+        let Ok(mut stream) = client.connect(server.address).await else { return false };
+        ask(&mut stream, &post("/", "x")).await.is_some_and(|answer| answer.status == 200)
+    };
+    assert!(is_let_in(Some(&clients)).await);
+    assert!(!is_let_in(Some(&stranger)).await);
+    assert!(!is_let_in(None).await);
+
+    assert!(server.tls.trust(b"no authority").is_err());
+    assert!(is_let_in(Some(&clients)).await, "those in use stay");
+    server.tls.trust(stranger.authority.as_bytes()).unwrap();
+    assert!(is_let_in(Some(&stranger)).await);
+    assert!(!is_let_in(Some(&clients)).await);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use writ::cluster::{ServiceOptions, Services};
 use writ::compile;
 use writ::core::generate::{Evaluation, Facts, Fetch, Outbound, Trigger, evaluate};
 use writ::core::yaml;
-use writ::server::{Bound, Certificates, Limits, Pair, Shutdown, tls_config};
+use writ::server::{Bound, Certificates, Limits, Pair, Shutdown, Tls};
 
 use crate::support::tls::TestPair;
 
@@ -38,7 +38,7 @@ impl Service {
         let pair = TestPair::make();
         let certificates = Arc::new(Certificates::default());
         certificates.serve(&Pair::from_pem(pair.chain.as_bytes(), pair.key.as_bytes()).unwrap());
-        let tls = with_tls.then(|| tls_config(certificates, None).unwrap());
+        let tls = with_tls.then(|| Arc::new(Tls::new(certificates, None).unwrap()));
         let bound = Bound::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = bound.address();
         let (shutdown, drain) = Shutdown::new();

@@ -21,7 +21,7 @@ use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
 use crate::cluster::{Api, ServiceOptions, connect};
 use crate::controller::{Controller, Options};
 use crate::core::generate::{Honoured, Outbound};
-use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, Shutdown, tls_config};
+use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, RootsFile, Shutdown, Tls};
 use crate::telemetry::{self, Health, Metrics, Outcome};
 use crate::webhook::{self, MeshView};
 
@@ -89,11 +89,12 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     let draining = health.condition("draining", "starting");
     draining.holds();
 
-    let client_roots = match certificates.client_ca_file.as_deref() {
+    let client_roots = match certificates.client_ca_file.clone() {
         None => None,
-        Some(path) => Some(tokio::fs::read(path).await.with_context(|| format!("reading {}", path.display()))?),
+        Some(path) => Some(RootsFile::open(path).await?),
     };
-    let tls = tls_config(sink.certificates.clone(), client_roots.as_deref())?;
+    let tls = Arc::new(Tls::new(sink.certificates.clone(), client_roots.as_ref().map(RootsFile::pem))?);
+    let reload_interval = certificates.tls_reload_interval;
     let ClusterArgs { offline, kubeconfig, context, namespace, service, webhook_configuration } = cluster;
     let client = match offline {
         true => None,
@@ -137,6 +138,13 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         source.follow(sink).await;
         "the certificates"
     });
+    if let Some(roots) = client_roots {
+        let tls = tls.clone();
+        tasks.spawn(async move {
+            roots.follow(reload_interval, |pem| tls.trust(pem)).await;
+            "the authorities of clients"
+        });
+    }
     if let Some(controller) = controller {
         tasks.spawn(async move {
             controller.run(work_ends).await;
