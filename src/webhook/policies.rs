@@ -26,6 +26,9 @@ use crate::core::matching::KindSelector;
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::scalar::wildcard;
 
+/// The API group whose kinds came with Kyverno.
+const KYVERNO: &str = "kyverno.io";
+
 /// Below the time-out of the webhook, so that the user gets a reason instead of a broken call.
 const LONGEST: Duration = Duration::from_secs(8);
 /// Questions under way at once.
@@ -264,14 +267,17 @@ impl<O: Office> Questions<'_, '_, O> {
         accounts: &Accounts,
         warnings: &mut Vec<Problem>,
     ) -> Result<Vec<Problem>, Trouble> {
-        let unresolved = self.rights.unresolved.iter().map(|(field, gvk)| {
-            Problem::new(
-                field,
-                Reason::Kind,
-                format!("the cluster has no kind `{gvk}`, so nothing can be asked about rights on it"),
-            )
-        });
-        let mut problems: Vec<Problem> = unresolved.collect();
+        let mut problems = Vec::new();
+        for (field, gvk) in &self.rights.unresolved {
+            if gvk.group == KYVERNO {
+                // Kinds of Kyverno that Writ has no use for (cleanup policies) may have gone with it: its policies stay good.
+                let message = format!("the cluster has no kind `{gvk}`; the rule waits until there is one");
+                warnings.push(Problem::new(field, Reason::Suspicious, message));
+            } else {
+                let message = format!("the cluster has no kind `{gvk}`, so nothing can be asked about rights on it");
+                problems.push(Problem::new(field, Reason::Kind, message));
+            }
+        }
         let targets = || self.rights.needs.iter().filter(|need| need.part == Part::Target);
         let written: Vec<Wish<'_>> = targets().map(|need| Wish::new(need, need.writer_verbs())).collect();
         let looked_at =
