@@ -112,6 +112,9 @@ sandbox_image = "docker.io/library/writ-pause:test"
 netns_mounts_under_state_dir = true
 # Inside a container, lowering the score below one's own is refused, and every sandbox would die of it.
 restrict_oom_score_adj = true
+# DIR/registries/REGISTRY/hosts.toml tells where images of a registry really come from.
+[plugins."io.containerd.grpc.v1.cri".registry]
+config_path = "$dir/registries"
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "/usr/lib/cni"
 conf_dir = "$dir/cni"
