@@ -117,11 +117,16 @@ fn conditions_give_a_policy_its_own_entry() {
     }));
     let shared = policy(json!({"rules": [rule("a", json!({"kinds": ["Secret"]}), json!(null), "")]}));
     let hooks = hooks(&[own, shared], &Catalog::builtin());
+    // Only the API server knows which requests its conditions let through, so it is asked to send them.
     assert_eq!(
         told(&hooks),
-        ["Preview /v1 Namespaced CREATE+UPDATE+DELETE secrets", "Preview[p] /v1 All CREATE+UPDATE+DELETE namespaces"]
+        [
+            "Preview /v1 Namespaced CREATE+UPDATE+DELETE secrets",
+            "Intake[p] /v1 All CREATE+UPDATE+DELETE+CONNECT namespaces"
+        ]
     );
     let pair = |name: &str, expression: &str| (name.to_owned(), expression.to_owned());
-    assert_eq!(hooks[1].match_conditions, [pair(DRY_RUN.0, DRY_RUN.1), pair("n", "true")]);
+    assert_eq!(hooks[0].match_conditions, [pair(DRY_RUN.0, DRY_RUN.1)]);
+    assert_eq!(hooks[1].match_conditions, [pair("n", "true")]);
     assert_eq!([hooks[0].timeout_seconds, hooks[1].timeout_seconds], [5, 7]);
 }

@@ -62,6 +62,7 @@ pub(super) fn compile(
         background,
         generate_existing,
         strict_preconditions: version == "kyverno.io/v2beta1",
+        server_selects: !webhook.match_conditions.is_empty(),
         kinds,
     };
     let nodes = rules_node.list(findings);

@@ -22,6 +22,8 @@ pub(super) struct Surroundings<'p> {
     pub(super) generate_existing: bool,
     /// v2beta1 has only the any/all form of preconditions.
     pub(super) strict_preconditions: bool,
+    /// Whether the policy has the API server choose among requests.
+    pub(super) server_selects: bool,
     /// Where a kind lives, if that is known.
     pub(super) kinds: &'p dyn Fn(&Gvk) -> Option<Scope>,
 }
@@ -84,6 +86,7 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
         generate_existing: made.generate_existing.unwrap_or(around.generate_existing),
         reads_admission: usage.reads_admission,
         needs_request: usage.needs_request,
+        server_selects: around.server_selects,
         targets: made.targets?,
     })
 }

@@ -68,6 +68,8 @@ pub struct Rule {
     pub reads_admission: bool,
     /// Whether the rule would make something else, or nothing, without the request: what it has made cannot be made again.
     pub needs_request: bool,
+    /// Whether the policy has `matchConditions`: only the API server knows which requests they let through.
+    pub server_selects: bool,
     pub targets: Targets,
 }
 
