@@ -12,9 +12,9 @@ use super::format::Format;
 use super::plan::find_by_uid;
 use crate::cluster::kinds::ApiKind;
 use crate::compile;
-use crate::core::generate::{Evaluation, Marks, Policy, Rule, Way, labels};
+use crate::core::generate::{Evaluation, Marks, Policy, Rule, SourceRef, Way};
 use crate::core::matching::Resource;
-use crate::core::resource::{Gvk, ObjectKey, text_at};
+use crate::core::resource::{Gvk, ObjectKey};
 
 /// Explain an object: which rule made it and why, and what it triggers
 #[derive(Debug, clap::Args)]
@@ -159,21 +159,15 @@ fn origin(cluster: &Cluster, object: &Value, policies: &[Policy]) -> anyhow::Res
         }
     };
     let source = match &marks.source {
-        Some(uid) => Some(source(cluster, object, uid, &mut remarks)?),
+        Some(reference) => Some(source(cluster, reference, &mut remarks)?),
         None => None,
     };
     Ok(Some(Origin { policy: marks.policy.to_string(), rule: marks.rule, trigger, source, remarks }))
 }
 
-fn source(cluster: &Cluster, object: &Value, uid: &str, remarks: &mut Vec<String>) -> anyhow::Result<String> {
-    let label = |key: &str| text_at(object, &["metadata", "labels", key]);
-    let gvk = Gvk {
-        group: label(labels::SOURCE_GROUP).to_owned(),
-        version: label(labels::SOURCE_VERSION).to_owned(),
-        kind: label(labels::SOURCE_KIND).to_owned(),
-    };
-    let namespace = Some(label(labels::SOURCE_NAMESPACE)).filter(|namespace| !namespace.is_empty());
-    Ok(match find_by_uid(cluster, &gvk, namespace, uid)? {
+fn source(cluster: &Cluster, source: &SourceRef, remarks: &mut Vec<String>) -> anyhow::Result<String> {
+    let SourceRef { uid, gvk, namespace } = source;
+    Ok(match find_by_uid(cluster, gvk, namespace.as_deref(), uid)? {
         Some(found) => ObjectKey::of(&found).to_string(),
         None => {
             remarks.push("the source is gone".to_owned());

@@ -51,7 +51,7 @@ mod way;
 use serde_json::Value;
 
 pub use brake::Brake;
-pub use downstream::{Marks, TriggerRef};
+pub use downstream::{Marks, SourceRef, TriggerRef};
 pub use error::{Cause, PolicyKey, RuleError};
 pub use evaluate::{Applicability, Evaluation, drive, evaluate, judge};
 pub use exception::{Exception, ExceptionEntry, ExceptionKey, Honoured};

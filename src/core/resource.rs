@@ -61,6 +61,11 @@ pub fn text_at<'v>(value: &'v Value, path: &[&str]) -> &'v str {
     path.iter().try_fold(value, |value, field| value.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Whether somebody has asked for the deletion of an object that is still there.
+pub fn is_ending(object: &Value) -> bool {
+    !text_at(object, &["metadata", "deletionTimestamp"]).is_empty()
+}
+
 /// `apps/v1 Deployment`
 impl fmt::Display for Gvk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,8 +13,16 @@ pub struct Marks {
     pub policy: PolicyKey,
     pub rule: String,
     pub trigger: TriggerRef,
-    /// The UID of the source of a clone.
-    pub source: Option<String>,
+    /// The source of a clone.
+    pub source: Option<SourceRef>,
+}
+
+/// A source as far as labels know it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceRef {
+    pub uid: String,
+    pub gvk: Gvk,
+    pub namespace: Option<String>,
 }
 
 /// A trigger as far as labels know it. Releases of old stored its name, all others its UID; what has neither (a payload
@@ -53,7 +61,15 @@ impl Marks {
                 namespace: some(labels::TRIGGER_NAMESPACE),
                 name: text(labels, labels::LEGACY_TRIGGER_NAME).to_owned(),
             },
-            source: some(labels::SOURCE_UID),
+            source: some(labels::SOURCE_UID).map(|uid| SourceRef {
+                uid,
+                gvk: Gvk {
+                    group: text(labels, labels::SOURCE_GROUP).to_owned(),
+                    version: text(labels, labels::SOURCE_VERSION).to_owned(),
+                    kind: text(labels, labels::SOURCE_KIND).to_owned(),
+                },
+                namespace: some(labels::SOURCE_NAMESPACE),
+            }),
         })
     }
 }

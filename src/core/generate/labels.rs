@@ -32,6 +32,11 @@ pub const LEGACY_TRIGGER_NAME: &str = "generate.kyverno.io/trigger-name";
 /// Read on objects of older releases, never written.
 pub const LEGACY_SOURCE_NAME: &str = "generate.kyverno.io/source-name";
 
+/// Whether an object carries the mark of a source.
+pub fn is_source(object: &Value) -> bool {
+    object.pointer("/metadata/labels").is_some_and(|labels| labels.get(CLONE_SOURCE).is_some())
+}
+
 /// Who caused an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Cause<'c> {
