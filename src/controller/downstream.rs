@@ -1,14 +1,16 @@
 //! The generated objects that are there: who made them, from what, and what they hold, as a number.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::work::{WorkKey, identity, name_identity};
 use crate::core::generate::diff::fingerprint;
 use crate::core::generate::progress::version_of;
 use crate::core::generate::{Marks, PolicyKey, TriggerRef};
-use crate::core::resource::{Gvk, ObjectKey, text_at};
+use crate::core::resource::{Gvk, ObjectKey, is_ending, text_at};
 
 /// All of them, by what is asked for.
 #[derive(Debug, Default)]
@@ -31,12 +33,45 @@ pub(super) struct Record {
     /// The fingerprint of what was wanted when it was last written or found right, and of what came of that. The API
     /// server fills in defaults, so the two differ.
     pub(super) settled: Option<(u64, u64)>,
+    /// Somebody has asked for its deletion, and finalizers hold it up.
+    pub(super) ending: bool,
+    contest: Contest,
 }
 
+/// How often somebody has changed an object after us, one change soon after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Contest {
+    changes: u32,
+    last: Option<Instant>,
+}
+
+/// So many changes in a row are put right at once: people edit more than one field.
+const PATIENT_CHANGES: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// After so long without a change by others a contest is over.
+const QUIET: Duration = Duration::from_secs(120);
+
 impl Record {
-    /// Whether it holds what came of our own last write.
+    /// Whether it holds what came of our own last write, and can be written over without looking.
     pub(super) fn is_as_we_left_it(&self) -> bool {
-        self.settled.is_some_and(|(_, left)| left == self.content)
+        !self.ending && self.settled.is_some_and(|(_, left)| left == self.content)
+    }
+}
+
+impl Contest {
+    fn changed(self, now: Instant) -> Self {
+        let goes_on = self.last.is_some_and(|last| now.duration_since(last) < QUIET);
+        Self { changes: if goes_on { self.changes.saturating_add(1) } else { 1 }, last: Some(now) }
+    }
+
+    /// How long to wait before putting things right: whoever changes what we write as fast as we write it would keep the
+    /// API server busy for ever.
+    fn pause(self) -> Duration {
+        match self.changes.checked_sub(PATIENT_CHANGES) {
+            None | Some(0) => Duration::ZERO,
+            Some(more) => FIRST_PAUSE.saturating_mul(1 << (more - 1).min(16)).min(LONGEST_PAUSE),
+        }
     }
 }
 
@@ -46,7 +81,8 @@ pub(super) enum Seen {
     /// Nothing new: our own write, or bookkeeping.
     Same,
     /// Content or owner are other than what is known. The marks are those of now and, if they are others, of before.
-    Other(Vec<Marks>),
+    /// They should look at it after this pause.
+    Other(Vec<Marks>, Duration),
 }
 
 impl Downstream {
@@ -81,8 +117,10 @@ impl Downstream {
         let same = old.is_some_and(|old| Some(&old.marks) == marks.as_ref() && old.content == content);
         let before = old.map(|old| old.marks.clone());
         let settled = old.and_then(|old| old.settled);
+        let contest = old.map(|old| old.contest).unwrap_or_default();
+        let contest = if same || settled.is_none() { contest } else { contest.changed(Instant::now()) };
         match &marks {
-            Some(marks) => self.put(key, record(object, marks.clone(), settled)),
+            Some(marks) => self.put(key, Record { contest, ..record(object, marks.clone(), settled) }),
             None => drop(self.remove(&key)),
         }
         if same {
@@ -90,7 +128,7 @@ impl Downstream {
         }
         let mut owners: Vec<Marks> = marks.into_iter().chain(before).collect();
         owners.dedup();
-        Seen::Other(owners)
+        Seen::Other(owners, contest.pause())
     }
 
     /// Notes what came of a write, or an object that was read and found right.
@@ -99,9 +137,11 @@ impl Downstream {
         let Some(marks) = Marks::read(object).filter(|_| self.is_watched(&key)) else {
             return;
         };
-        if self.records.get(&key).is_none_or(|old| old.version <= version_of(object)) {
+        let old = self.records.get(&key);
+        if old.is_none_or(|old| old.version <= version_of(object)) {
             let settled = Some((wanted, fingerprint(object)));
-            self.put(key, record(object, marks, settled));
+            let contest = old.map(|old| old.contest).unwrap_or_default();
+            self.put(key, Record { contest, ..record(object, marks, settled) });
         }
     }
 
@@ -118,7 +158,7 @@ impl Downstream {
         *self.by_rule.entry((work.policy.clone(), work.rule.clone())).or_default() += 1;
         self.by_work.entry(work).or_default().insert(key.clone());
         if let Some(source) = &record.marks.source {
-            self.by_source.entry(source.clone()).or_default().insert(key.clone());
+            self.by_source.entry(source.uid.clone()).or_default().insert(key.clone());
         }
         self.records.insert(key, record);
     }
@@ -132,7 +172,7 @@ impl Downstream {
         }
         take(&mut self.by_work, &work, key);
         if let Some(source) = &record.marks.source {
-            take(&mut self.by_source, source, key);
+            take(&mut self.by_source, &source.uid, key);
         }
         Some(record)
     }
@@ -190,8 +230,15 @@ impl Downstream {
 }
 
 fn record(object: &Value, marks: Marks, settled: Option<(u64, u64)>) -> Record {
-    let uid = text_at(object, &["metadata", "uid"]).to_owned();
-    Record { uid, version: version_of(object), marks, content: fingerprint(object), settled }
+    Record {
+        uid: text_at(object, &["metadata", "uid"]).to_owned(),
+        version: version_of(object),
+        marks,
+        content: fingerprint(object),
+        settled,
+        ending: is_ending(object),
+        contest: Contest::default(),
+    }
 }
 
 fn take<K: std::hash::Hash + Eq + Clone>(map: &mut HashMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {
@@ -243,16 +290,53 @@ mod tests {
         downstream.start_watch(&Gvk::new("v1", "ConfigMap"), None);
         downstream.settled(&written, 7);
         assert_eq!(downstream.see(&written), Seen::Same);
-        let Seen::Other(marks) = downstream.see(&object("c", 6, "r", 2)) else { panic!("somebody's edit") };
+        let Seen::Other(marks, _) = downstream.see(&object("c", 6, "r", 2)) else { panic!("somebody's edit") };
         assert_eq!(marks.len(), 1);
         assert_eq!(downstream.get(&ObjectKey::of(&written)).expect("there").settled.expect("kept").0, 7);
+    }
+
+    #[test]
+    fn what_is_on_its_way_out_is_looked_at_first() {
+        let mut downstream = Downstream::default();
+        downstream.start_watch(&Gvk::new("v1", "ConfigMap"), None);
+        let mut stored = object("c", 5, "r", 1);
+        downstream.settled(&stored, 7);
+        assert!(downstream.get(&ObjectKey::of(&stored)).expect("there").is_as_we_left_it());
+        stored["metadata"]["resourceVersion"] = json!("6");
+        stored["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(downstream.see(&stored), Seen::Same);
+        assert!(!downstream.get(&ObjectKey::of(&stored)).expect("there").is_as_we_left_it());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_contest_slows_down_and_ends() {
+        let mut downstream = Downstream::default();
+        downstream.start_watch(&Gvk::new("v1", "ConfigMap"), None);
+        let mut version = 0;
+        let mut pauses = Vec::new();
+        let mut rounds = |downstream: &mut Downstream, count: usize| {
+            pauses.clear();
+            for _ in 0..count {
+                downstream.settled(&object("c", version + 1, "r", 1), 7);
+                let Seen::Other(_, pause) = downstream.see(&object("c", version + 2, "r", 2)) else {
+                    panic!("an edit")
+                };
+                version += 2;
+                pauses.push(pause.as_millis());
+            }
+            pauses.clone()
+        };
+        assert_eq!(rounds(&mut downstream, 7), [0, 0, 0, 0, 200, 400, 800]);
+        assert_eq!(rounds(&mut downstream, 10)[9], LONGEST_PAUSE.as_millis());
+        tokio::time::advance(QUIET).await;
+        assert_eq!(rounds(&mut downstream, 1), [0]);
     }
 
     #[test]
     fn both_owners_hear_of_a_change_of_hands() {
         let mut downstream = Downstream::default();
         downstream.see(&object("c", 1, "r", 1));
-        let Seen::Other(marks) = downstream.see(&object("c", 2, "other", 1)) else { panic!("another owner") };
+        let Seen::Other(marks, _) = downstream.see(&object("c", 2, "other", 1)) else { panic!("another owner") };
         assert_eq!(marks.iter().map(|marks| marks.rule.as_str()).collect::<Vec<_>>(), ["other", "r"]);
         assert_eq!(downstream.of(&policy(), "r", &trigger()).len(), 0);
         assert_eq!((downstream.count(&policy(), "r"), downstream.count(&policy(), "other")), (0, 1));

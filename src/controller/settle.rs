@@ -8,7 +8,7 @@ use crate::cluster::apply::{Basis, Method, WriteError, replacement};
 use crate::cluster::{ClusterError, Rehearsal};
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
 use crate::core::generate::{Reach, Target};
-use crate::core::resource::text_at;
+use crate::core::resource::is_ending;
 
 /// What became of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +49,11 @@ pub(super) async fn settle(shared: &Shared, target: &Target, manner: Manner<'_>)
     }
     let mut known = record.is_some() || manner.look_first;
     if manner.synchronize
+        && manner.method == Method::Replace
         && let Some(record) = record.filter(Record::is_as_we_left_it)
     {
         // Nobody has touched it since our last write, and that was another content: no need to look at it again. If
-        // somebody was faster than the watch, the version tells.
+        // somebody was faster than the watch, the version tells; an apply has none.
         let basis = Basis { uid: &record.uid, version: &record.version.to_string() };
         match write(shared, target, basis, wanted, manner).await {
             Err(WriteError::Cluster(ClusterError::Conflict { .. } | ClusterError::Missing { .. })) => {}
@@ -119,7 +120,7 @@ async fn overwrite(
     manner: Manner<'_>,
 ) -> Result<Settled, WriteError> {
     // An object that is on its way out comes back as an event when it is gone.
-    if !text_at(stored, &["metadata", "deletionTimestamp"]).is_empty() {
+    if is_ending(stored) {
         return Ok(Settled::Left);
     }
     let basis = Basis::of(stored);
