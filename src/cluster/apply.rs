@@ -42,6 +42,17 @@ pub enum WriteError {
     NotOurTurn,
 }
 
+impl WriteError {
+    /// Whether the same write may well succeed later, without anybody's doing.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Cluster(error) => error.is_outage(),
+            Self::OutOfReach(_) => false,
+            Self::NotOurTurn => true,
+        }
+    }
+}
+
 impl Writer {
     pub fn new(api: Api, discovery: Arc<Discovery>, tenure: Tenure) -> Self {
         Self { api, discovery, tenure }

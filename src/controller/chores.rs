@@ -64,7 +64,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut chores: UnboundedReceiver<Chore
 }
 
 async fn persist(shared: Arc<Shared>, chore: Chore) {
-    let _passing = shared.passing(&chore);
+    let _underway = shared.underway(&chore);
     for failures in 0.. {
         let Err(error) = perform(&shared, &chore).await else {
             return;
@@ -114,14 +114,10 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
         for mut object in page.items {
             let sighting = Sighting::of(&object, FIELD_MANAGER);
             strip(&mut object);
-            let trigger = TriggerRef::of(&object);
-            let causes = if existing { Causes::EXISTING } else { Causes::TRIGGER };
-            let counts = existing
-                || progress.is_news(entry.rule.synchronize, sighting.moment)
-                    && !shared.is_filtered(&ObjectKey::of(&object))
-                || shared.has_downstream(&entry, &trigger);
-            if counts && shared.concerns(&entry, &sighting) {
+            if shared.counts(&entry, &progress, existing, &object, &sighting) {
+                let causes = if existing { Causes::EXISTING } else { Causes::TRIGGER };
                 shared.queue.room(ROOM).await;
+                let trigger = TriggerRef::of(&object);
                 shared.enqueue_trigger(Lane::Bulk, &entry, causes, trigger, &Arc::new(object), &sighting);
             }
         }
@@ -154,7 +150,7 @@ fn content_hash(indexed: &Indexed) -> String {
 
 async fn bury(shared: &Shared, policy: &PolicyKey, rule: &str, legacy: &[Legacy]) -> Result<(), WriteError> {
     let reach = policy.reach();
-    let mut deleted = 0;
+    let (mut deleted, mut failed) = (0, None);
     shared.written(policy, rule).await;
     for part in legacy {
         let gvk = Gvk::new(&part.api_version, part.kind.as_str());
@@ -163,13 +159,21 @@ async fn bury(shared: &Shared, policy: &PolicyKey, rule: &str, legacy: &[Legacy]
             if part.includes(copied) {
                 let key = ObjectKey::of(&object);
                 shared.downstream().remove(&key);
-                shared.writer.delete(&reach, &key, text_at(&object, &["metadata", "uid"])).await?;
-                shared.metrics.written("deleted");
-                deleted += 1;
+                match shared.writer.delete(&reach, &key, text_at(&object, &["metadata", "uid"])).await {
+                    Ok(()) => {
+                        shared.metrics.written("deleted");
+                        deleted += 1;
+                    }
+                    // One that somebody protects does not keep the others alive.
+                    Err(error) => failed = Some(error),
+                }
             }
         }
     }
     info!(%policy, rule, deleted, "The rule is gone, and what goes with it");
+    if let Some(error) = failed {
+        return Err(error);
+    }
     let snapshot = shared.snapshot.load_full();
     if snapshot.rule(policy, rule).is_some() {
         // It came back meanwhile, and may have lost what it had just made.
@@ -192,7 +196,11 @@ async fn release(shared: &Shared, policy: &PolicyKey, rule: &str, kinds: &[Gvk])
         for object in labelled(shared, policy, rule, gvk).await? {
             let key = ObjectKey::of(&object);
             shared.downstream().remove(&key);
-            shared.writer.release(&policy.reach(), &key).await?;
+            match shared.writer.release(&policy.reach(), &key).await {
+                // The rule waits for this to end, and one object that somebody protects must not hold it up for ever.
+                Err(error) if !error.is_passing() => warn!(target = %key, %error, "Cannot let go of a former target"),
+                other => other?,
+            }
         }
     }
     Ok(())

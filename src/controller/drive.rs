@@ -1,6 +1,6 @@
 //! Evaluation with a cluster at hand: what a rule has to know is fetched, and the rule asked again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::shared::Shared;
 use crate::cluster::ClusterError;
+use crate::core::generate::progress::version_of;
 use crate::core::generate::{Answer, Evaluation, Facts, Fetch, Rule, RuleError, Trigger, evaluate, labels};
 use crate::core::resource::{ObjectKey, text_at};
 
@@ -20,7 +21,14 @@ pub(super) struct Driven {
 
 /// Objects that were read, by UID.
 #[derive(Debug, Default)]
-pub(super) struct Sources(BTreeMap<String, (ObjectKey, bool)>);
+pub(super) struct Sources(BTreeMap<String, SourceRead>);
+
+#[derive(Debug)]
+struct SourceRead {
+    key: ObjectKey,
+    marked: bool,
+    version: u64,
+}
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -86,13 +94,18 @@ impl Sources {
     }
 
     fn add(&mut self, object: &Value) {
-        let marked =
-            object.pointer("/metadata/labels").is_some_and(|labels| labels.get(labels::CLONE_SOURCE).is_some());
-        self.0.insert(text_at(object, &["metadata", "uid"]).to_owned(), (ObjectKey::of(object), marked));
+        let read =
+            SourceRead { key: ObjectKey::of(object), marked: labels::is_source(object), version: version_of(object) };
+        self.0.insert(text_at(object, &["metadata", "uid"]).to_owned(), read);
     }
 
     /// The object with this UID, unless it carries the mark already.
     pub(super) fn unmarked(&self, uid: &str) -> Option<&ObjectKey> {
-        self.0.get(uid).filter(|(_, marked)| !marked).map(|(key, _)| key)
+        self.0.get(uid).filter(|read| !read.marked).map(|read| &read.key)
+    }
+
+    /// Whether one of them was seen in a newer version than the one that was read.
+    pub(super) fn have_changed(&self, seen: &HashMap<String, u64>) -> bool {
+        self.0.iter().any(|(uid, read)| seen.get(uid).is_some_and(|seen| *seen > read.version))
     }
 }

@@ -9,8 +9,8 @@ use super::work::Work;
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::strip;
 use crate::cluster::{ClusterError, Selection};
-use crate::core::generate::TriggerRef;
-use crate::core::resource::{Gvk, ObjectKey, text_at};
+use crate::core::generate::{SourceRef, TriggerRef};
+use crate::core::resource::{Gvk, ObjectKey, is_ending, text_at};
 
 /// Where a trigger is.
 pub(super) enum Found {
@@ -32,7 +32,7 @@ pub(super) async fn find(shared: &Shared, work: &Work, retry: bool) -> Result<Fo
     };
     Ok(match found {
         // Somebody has asked for its deletion; what holds it up are finalizers.
-        Found::Object(object) if !text_at(&object, &["metadata", "deletionTimestamp"]).is_empty() => Found::Gone,
+        Found::Object(object) if is_ending(&object) => Found::Gone,
         found => found,
     })
 }
@@ -78,7 +78,7 @@ async fn stored(
     let kind = shared.discovery.find(gvk).await?;
     let place = match place {
         Some(place) => Some(place),
-        None => by_uid(shared, &kind, trigger).await?,
+        None => by_uid(shared, &kind, &trigger.uid, trigger.namespace.as_deref()).await?,
     };
     let Some((name, namespace)) = place else {
         return Ok(None);
@@ -91,18 +91,29 @@ async fn stored(
     }))
 }
 
+/// Whether the source of a copy is still there. Of a kind that the cluster does not have nothing is known.
+pub(super) async fn source_lives(shared: &Shared, source: &SourceRef) -> Result<bool, ClusterError> {
+    match shared.discovery.find(&source.gvk).await {
+        Ok(kind) => Ok(by_uid(shared, &kind, &source.uid, source.namespace.as_deref()).await?.is_some()),
+        Err(ClusterError::UnknownKind { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// Name and namespace of an object of which only the UID is known, of a kind that nobody watches.
 async fn by_uid(
     shared: &Shared,
     kind: &ApiKind,
-    trigger: &TriggerRef,
+    uid: &str,
+    namespace: Option<&str>,
 ) -> Result<Option<(String, Option<String>)>, ClusterError> {
-    if trigger.uid.is_empty() {
+    if uid.is_empty() {
         return Ok(None);
     }
-    let selection = Selection { namespace: trigger.namespace.clone(), metadata_only: true, ..Selection::default() };
+    let namespace = namespace.map(str::to_owned);
+    let selection = Selection { namespace, metadata_only: true, ..Selection::default() };
     let objects = shared.api.list_all(kind, &selection).await?;
-    let found = objects.iter().find(|object| text_at(object, &["metadata", "uid"]) == trigger.uid);
+    let found = objects.iter().find(|object| text_at(object, &["metadata", "uid"]) == uid);
     Ok(found.map(|object| {
         let key = ObjectKey::of(object);
         (key.name, key.namespace)

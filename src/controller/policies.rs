@@ -14,12 +14,12 @@ use super::chores::Chore;
 use super::queue::Lane;
 use super::shared::Shared;
 use super::work::Causes;
-use crate::cluster::kinds::ApiKind;
+use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::status::{self, Readiness, policy_status};
 use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
 use crate::compile::generate::retargeted;
-use crate::core::generate::progress::{Moment, PolicyProgress, Progress, RuleProgress};
+use crate::core::generate::progress::{Moment, Progress, RuleProgress};
 use crate::core::generate::{PolicyKey, Rule, TargetKind, Way};
 use crate::core::resource::{Gvk, text_at};
 use crate::index::{Indexed, Transition};
@@ -102,6 +102,7 @@ fn apply(shared: &Shared, document: Value) -> Transition {
         if shared.is_working() {
             begin(&mut shared.progress(), &transition.new, start_of(&transition.new));
         }
+        shared.brake().release(&transition.new.key);
         shared.publish();
         if shared.is_working() {
             react(shared, &transition);
@@ -114,9 +115,11 @@ fn apply(shared: &Shared, document: Value) -> Transition {
 fn react(shared: &Shared, transition: &Transition) {
     let Transition { old, new, .. } = transition;
     let Some(policy) = &new.policy else { return };
+    let had = old.iter().flat_map(|old| &old.policy).flat_map(|policy| &policy.rules);
+    // Also of a policy of this name that was deleted, and made again before anybody saw that.
+    let removed: Vec<&Arc<Rule>> = had.filter(|old| policy.rules.iter().all(|new| new.name != old.name)).collect();
     let old = old.as_ref().filter(|old| old.uid == new.uid);
     let before = || old.iter().flat_map(|old| &old.policy).flat_map(|policy| &policy.rules);
-    let removed: Vec<&Arc<Rule>> = before().filter(|old| policy.rules.iter().all(|new| new.name != old.name)).collect();
     let others = old.map(|old| retargeted(&old.document, &new.document)).unwrap_or_default();
     for rule in &removed {
         let (policy, rule, legacy) = (new.key.clone(), rule.name.clone(), rule.legacy());
@@ -141,6 +144,35 @@ fn react(shared: &Shared, transition: &Transition) {
     }
 }
 
+/// Compiles policies anew for other kinds than before, and has those go on that waited for one.
+pub(super) async fn meet_kinds(shared: &Shared, before: &Kinds, kinds: &Kinds) {
+    let others = shared.index().recompile(&|gvk| kinds.scope(gvk));
+    if shared.is_working() {
+        let mut progress = shared.progress();
+        others.iter().for_each(|indexed| begin(&mut progress, indexed, start_of(indexed)));
+    }
+    shared.publish();
+    if !shared.is_working() {
+        return;
+    }
+    let is_new = |kind: &TargetKind| {
+        let gvk = kind_of(kind);
+        before.find(&gvk).is_none() && kinds.find(&gvk).is_some()
+    };
+    let snapshot = shared.snapshot.load_full();
+    for indexed in snapshot.policies() {
+        let mut rules = indexed.policy.iter().flat_map(|policy| &policy.rules);
+        if others.iter().any(|other| other.key == indexed.key)
+            || rules.any(|rule| rule.target_kinds().into_iter().any(is_new))
+        {
+            visit(shared, indexed);
+        }
+    }
+    for indexed in &others {
+        write_status(shared, &kind_of_policy(&indexed.key), indexed).await;
+    }
+}
+
 /// Has the rules of a policy look at what they have made, and at their triggers.
 pub(super) fn visit(shared: &Shared, indexed: &Indexed) {
     for rule in indexed.policy.iter().flat_map(|policy| &policy.rules) {
@@ -156,13 +188,15 @@ pub(super) fn look_at_downstream(shared: &Shared, policy: &PolicyKey, rule: &Rul
 
 /// Kinds that are not watched yet are looked at when their watch begins.
 pub(super) fn look_at_triggers(shared: &Shared, policy: &PolicyKey, rule: &Rule) {
-    if rule.way() != Way::Watch {
+    // A rule that listens to admission goes through what exists only if it is told to.
+    let by_watch = rule.way() == Way::Watch;
+    if !(by_watch || rule.generate_existing && rule.runs_unasked()) {
         return;
     }
     let kinds = shared.discovery.kinds();
     for kind in rule.matching.matching.kinds().flat_map(|selector| kinds.select(selector)) {
         let watched = shared.triggers().is_synced(&kind.gvk, policy.namespace.as_deref());
-        if watched {
+        if watched || !by_watch {
             let (policy, rule, gvk) = (policy.clone(), rule.name.clone(), kind.gvk.clone());
             shared.chore(Chore::Pass { policy, rule, gvk });
         }
@@ -184,7 +218,9 @@ fn begin(progress: &mut Progress, indexed: &Indexed, start: Moment) {
     let Some(policy) = &indexed.policy else { return };
     let entry = progress.0.entry(indexed.key.clone()).or_default();
     if entry.uid != indexed.uid {
-        *entry = PolicyProgress { uid: indexed.uid.clone(), ..PolicyProgress::default() };
+        // Rules that another policy of this name has had are to be buried still.
+        entry.uid.clone_from(&indexed.uid);
+        entry.rules.retain(|name, _| policy.rules.iter().all(|rule| rule.name != *name));
     }
     for rule in &policy.rules {
         let known = entry.rules.entry(rule.name.clone());
@@ -262,11 +298,14 @@ pub(super) async fn write_status(shared: &Shared, kind: &ApiKind, indexed: &Inde
 
 /// Writes the status of every policy that has not got it.
 pub(super) async fn write_all_status(shared: &Shared) {
-    let kinds = ["ClusterPolicy", "Policy"].map(|kind| ApiKind::builtin("kyverno.io/v1", kind));
     let snapshot = shared.snapshot.load_full();
     for indexed in snapshot.policies() {
-        write_status(shared, &kinds[usize::from(indexed.key.namespace.is_some())], indexed).await;
+        write_status(shared, &kind_of_policy(&indexed.key), indexed).await;
     }
+}
+
+pub(super) fn kind_of_policy(policy: &PolicyKey) -> ApiKind {
+    ApiKind::builtin("kyverno.io/v1", if policy.namespace.is_some() { "Policy" } else { "ClusterPolicy" })
 }
 
 fn key_of(document: &Value) -> PolicyKey {

@@ -8,15 +8,14 @@ use tracing::{debug, info, warn};
 
 use super::downstream::Record;
 use super::drive::{DriveError, Driven, Sources, drive};
-use super::lookup::{Found, find};
+use super::lookup::{Found, find, source_lives};
 use super::settle::{Manner, Settled, settle};
 use super::shared::Shared;
 use super::work::{Causes, Work};
 use crate::cluster::ClusterError;
 use crate::cluster::apply::{Method, WriteError};
 use crate::cluster::events::Happening;
-use crate::core::generate::{Apply, Cause, Evaluation, Failure, Plan, PolicyKey, Trigger, TriggerRef, Way};
-use crate::core::matching::Operation;
+use crate::core::generate::{Apply, Evaluation, Plan, PolicyKey, Trigger, TriggerRef, Way};
 use crate::core::resource::ObjectKey;
 use crate::index::RuleEntry;
 
@@ -71,7 +70,9 @@ pub(super) async fn process(
     }
     let mut report = Report::default();
     if !work.lost_sources.is_empty() {
-        let lost = |record: &Record| record.marks.source.as_ref().is_some_and(|uid| work.lost_sources.contains(uid));
+        let lost = |record: &Record| {
+            record.marks.source.as_ref().is_some_and(|source| work.lost_sources.contains(&source.uid))
+        };
         let records = shared.downstream().of(policy, &rule.name, &work.trigger);
         let records = records.into_iter().filter(|(_, record)| lost(record)).collect();
         report.deleted += delete(shared, &entry, records, Grounds::Asked).await?;
@@ -87,13 +88,16 @@ pub(super) async fn process(
             return Err(Trouble::Outage(format!("the triggers of kind {} are still being listed", work.trigger.gvk)));
         }
         Found::Gone => {
-            // A rule for deletions makes its objects because the trigger is gone; one that listens to admission is told.
-            if rule.synchronize && rule.way() == Way::Watch && !rule.matching.matching.lists(Operation::Delete) {
+            // Others make their objects because the trigger is gone, or go by who deleted it: those are told.
+            if rule.follows_deletion() {
                 report.deleted += clean_up(shared, &entry, &work.trigger, Grounds::Asked).await?;
             }
             return Ok(report);
         }
     };
+    if rule.needs_request {
+        return Ok(report);
+    }
     let trigger = Trigger::background(Value::clone(&object));
     let reference = TriggerRef::of(&object);
     if entry.policy.apply == Apply::One && is_preceded(shared, &entry, &trigger).await? {
@@ -200,6 +204,10 @@ pub(super) async fn fulfil(
         }
     }
     report.deleted += prune(shared, entry, trigger, plan).await?;
+    // A source that has changed since it was read finds the copies that are known. Those made just now were not.
+    if rule.synchronize && sources.have_changed(&shared.source_versions()) {
+        shared.look_again(entry, trigger);
+    }
     errors.extend(plan.failures.iter().map(|failure| Trouble::Broken(failure.error.to_string())));
     worst(errors)
 }
@@ -238,25 +246,24 @@ async fn prune(shared: &Shared, entry: &RuleEntry, trigger: &TriggerRef, plan: &
     if !rule.synchronize {
         return Ok(0);
     }
-    let missing = |failure: &Failure| match &*failure.error.cause {
-        Cause::SourceMissing { source_key } => Some(source_key.gvk.clone()),
-        _ => None,
-    };
-    let missing: BTreeSet<_> = plan.failures.iter().filter_map(missing).collect();
-    let may_prune = policy.prune && plan.failures.is_empty();
-    if missing.is_empty() && !may_prune {
-        return Ok(0);
+    let wanted: BTreeSet<&ObjectKey> = plan.targets.iter().map(|target| &target.key).collect();
+    let records = shared.downstream().of(&policy.key, &rule.name, trigger);
+    let mut stale: Vec<_> = records.into_iter().filter(|(key, _)| !wanted.contains(key)).collect();
+    if policy.prune && plan.failures.is_empty() {
+        return delete(shared, entry, stale, Grounds::Inferred).await;
     }
-    let wanted: BTreeMap<&ObjectKey, ()> = plan.targets.iter().map(|target| (&target.key, ())).collect();
     let alive: BTreeSet<&str> =
         plan.targets.iter().filter_map(|target| target.source.as_ref()).map(|source| source.uid.as_str()).collect();
-    let orphaned = |key: &ObjectKey, record: &Record| {
-        missing.contains(&key.gvk) && record.marks.source.as_deref().is_some_and(|uid| !alive.contains(uid))
-    };
-    let records = shared.downstream().of(&policy.key, &rule.name, trigger);
-    let stale = records.into_iter().filter(|(key, _)| !wanted.contains_key(key));
-    let stale = stale.filter(|(key, record)| may_prune || orphaned(key, record)).collect();
-    delete(shared, entry, stale, Grounds::Inferred).await
+    // Nobody tells of sources that end while nobody works, so what is left of them is found here.
+    let mut orphaned = BTreeMap::new();
+    for source in stale.iter().filter_map(|(_, record)| record.marks.source.as_ref()) {
+        if !orphaned.contains_key(source) {
+            let lives = alive.contains(source.uid.as_str()) || source_lives(shared, source).await?;
+            orphaned.insert(source.clone(), !lives);
+        }
+    }
+    stale.retain(|(_, record)| record.marks.source.as_ref().is_some_and(|source| orphaned.get(source) == Some(&true)));
+    delete(shared, entry, stale, Grounds::Asked).await
 }
 
 /// Deletes everything that a rule has made for a trigger.
@@ -277,14 +284,14 @@ async fn delete(
     grounds: Grounds,
 ) -> Result<usize, Trouble> {
     let RuleEntry { policy, rule } = entry;
-    let mut deleted = 0;
+    let (mut deleted, mut errors) = (0, Vec::new());
     for (key, record) in records {
         let left = shared.downstream().count(&policy.key, &rule.name);
         let now = Timestamp::now().as_second();
         if grounds == Grounds::Inferred && !shared.brake().passes(&policy.key, &rule.name, left, now) {
             shared.metrics.held();
             return Err(Trouble::Refused(format!(
-                "deletion of {key} is held: the rule would lose most of its {left} objects at once, and nobody deleted a trigger, rule or policy"
+                "deletion of {key} is held: the rule would lose most of its {left} objects at once, and nobody deleted a trigger, rule or policy; if it is meant, change the policy (an annotation will do) or allow more with --delete-brake"
             )));
         }
         // Forgotten first: the event about its end must not bring it back.
@@ -295,16 +302,16 @@ async fn delete(
                 deleted += 1;
             }
             Err(error) => {
-                // It may well be there still: the next attempt must find it.
+                // It may well be there still: the next attempt must find it. The others can go all the same.
                 shared.downstream().put_back(key, record);
-                return Err(Trouble::of_write(error));
+                errors.push(Trouble::of_write(error));
             }
         }
     }
     if deleted > 0 {
         info!(policy = %policy.key, rule = %rule.name, deleted, "Cleaned up");
     }
-    Ok(deleted)
+    worst(errors).map(|()| deleted)
 }
 
 /// Makes an event of an error that is worth one.

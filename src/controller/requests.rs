@@ -12,6 +12,7 @@ use tracing::{debug, warn};
 
 use super::drive::{Driven, drive};
 use super::lookup::live;
+use super::policies::kind_of_policy;
 use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded, tell};
 use super::queue::{Lane, Merge, Queue, Task};
 use super::shared::Shared;
@@ -20,9 +21,9 @@ use crate::cluster::status::{self, request_status};
 use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
 use crate::core::generate::request::{Admission, Entry, State, UpdateRequest};
-use crate::core::generate::{Apply, Evaluation, Trigger, TriggerRef};
+use crate::core::generate::{Apply, Evaluation, PolicyKey, Trigger, TriggerRef};
 use crate::core::matching::Operation;
-use crate::core::resource::text_at;
+use crate::core::resource::{is_ending, text_at};
 use crate::index::RuleEntry;
 
 const WORKERS: usize = 4;
@@ -166,7 +167,13 @@ async fn remove(shared: &Shared, kind: &ApiKind, name: &str, uid: &str) -> Resul
 
 /// Does one entry: one rule for one trigger.
 async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited: Duration) -> Result<(), Undone> {
-    let Some(found) = shared.snapshot.load().rule(&request.policy, &entry.rule) else {
+    let snapshot = shared.snapshot.load_full();
+    let Some(found) = snapshot.rule(&request.policy, &entry.rule) else {
+        let set_aside = snapshot.policy(&request.policy).is_some_and(|indexed| indexed.policy.is_none());
+        if !set_aside && is_stored(shared, &request.policy, &entry.rule).await? {
+            let reason = format!("the watch has yet to bring rule {} of policy {}", entry.rule, request.policy);
+            return Err(Undone::Trouble(Trouble::Outage(reason)));
+        }
         // A policy or rule that is gone has been cleaned up after already.
         return Ok(());
     };
@@ -188,6 +195,14 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
     applied.map_err(|trouble| Undone::Trouble(tell(shared, &found, &reference, trouble)))
 }
 
+/// Whether the cluster has a rule. Whoever stored the request may have seen the policy before the watch has brought it.
+async fn is_stored(shared: &Shared, policy: &PolicyKey, rule: &str) -> Result<bool, Undone> {
+    let found = shared.api.find(&kind_of_policy(policy), policy.namespace.as_deref(), &policy.name).await;
+    let found = found.map_err(|error| Undone::Trouble(error.into()))?;
+    let rules = found.as_ref().and_then(|found| found.pointer("/spec/rules")?.as_array());
+    Ok(rules.is_some_and(|rules| rules.iter().any(|found| text_at(found, &["name"]) == rule)))
+}
+
 async fn apply(
     shared: &Shared,
     found: &RuleEntry,
@@ -198,12 +213,25 @@ async fn apply(
     match evaluate(shared, found, trigger).await? {
         Some(Driven { evaluation: Evaluation::Done(plan), sources }) if aim != Aim::Remove => {
             let look_first = trigger.operation() != Some(Operation::Create);
-            fulfil(shared, found, reference, &plan, &sources, look_first, &mut Report::default()).await
+            fulfil(shared, found, reference, &plan, &sources, look_first, &mut Report::default()).await?;
+            // Its deletion may have been worked on meanwhile, and found nothing to remove.
+            if found.rule.follows_deletion() && is_gone(shared, reference).await? {
+                clean_up(shared, found, reference, Grounds::Asked).await?;
+            }
+            Ok(())
         }
         Some(Driven { evaluation: Evaluation::Excepted { .. }, .. }) => Ok(()),
+        // What the webhook could not tell without looking things up.
+        Some(Driven { evaluation: Evaluation::Lost { .. }, .. }) if found.rule.synchronize => {
+            clean_up(shared, found, reference, Grounds::Asked).await.map(drop)
+        }
         _ if aim != Aim::Make => clean_up(shared, found, reference, Grounds::Asked).await.map(drop),
         _ => Ok(()),
     }
+}
+
+async fn is_gone(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble> {
+    Ok(trigger.is_findable() && live(shared, trigger).await?.is_none_or(|object| is_ending(&object)))
 }
 
 fn is_alive(trigger: &Trigger, request: &UpdateRequest) -> bool {
@@ -261,9 +289,7 @@ async fn of_admission(
             }
         }
         Some(Operation::Delete) => match stored(shared, entry).await? {
-            Some(object) if text_at(&object, &["metadata", "deletionTimestamp"]).is_empty() => {
-                Err(not_yet("not deleted:"))
-            }
+            Some(object) if !is_ending(&object) => Err(not_yet("not deleted:")),
             _ => Ok(trigger),
         },
         Some(Operation::Connect) | None => Ok(trigger),

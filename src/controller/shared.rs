@@ -70,6 +70,10 @@ pub(super) struct Shared {
     passes: Counts,
     /// How many pieces of work of a rule are being written right now.
     writing: Counts,
+    /// Rules whose former targets are being let go: until then they make no others.
+    releasing: Counts,
+    /// The newest version of each source that a watch has brought, by UID.
+    source_versions: Mutex<HashMap<String, u64>>,
 }
 
 /// How many pieces of something are under way for each rule.
@@ -158,6 +162,8 @@ impl Shared {
             newest: Mutex::default(),
             passes: Mutex::default(),
             writing: Mutex::default(),
+            releasing: Mutex::default(),
+            source_versions: Mutex::default(),
         }
     }
 
@@ -189,6 +195,9 @@ impl Shared {
     /// for these to end, so nothing is made behind their back.
     pub(super) fn write_for(&self, entry: &RuleEntry) -> Option<Underway<'_>> {
         let rule = (entry.policy.key.clone(), entry.rule.name.clone());
+        if lock(&self.releasing).contains_key(&rule) {
+            return None;
+        }
         *lock(&self.writing).entry(rule.clone()).or_default() += 1;
         let writing = Underway { counts: &self.writing, rule };
         let current = self.snapshot.load().rule(&entry.policy.key, &entry.rule.name);
@@ -219,17 +228,24 @@ impl Shared {
     }
 
     pub(super) fn chore(&self, chore: Chore) {
-        if let Chore::Pass { policy, rule, .. } = &chore {
-            *lock(&self.passes).entry((policy.clone(), rule.clone())).or_default() += 1;
+        if let Some((counts, rule)) = self.counted(&chore) {
+            *lock(counts).entry(rule).or_default() += 1;
         }
         // The receiver lives as long as the controller; at its end chores are not missed.
         let _ = self.chores.send(chore);
     }
 
-    /// The end of this ends a pass that was asked for.
-    pub(super) fn passing(&self, chore: &Chore) -> Option<Underway<'_>> {
-        let Chore::Pass { policy, rule, .. } = chore else { return None };
-        Some(Underway { counts: &self.passes, rule: (policy.clone(), rule.clone()) })
+    /// The end of this ends a chore that others wait for.
+    pub(super) fn underway(&self, chore: &Chore) -> Option<Underway<'_>> {
+        self.counted(chore).map(|(counts, rule)| Underway { counts, rule })
+    }
+
+    fn counted(&self, chore: &Chore) -> Option<(&Counts, (PolicyKey, String))> {
+        match chore {
+            Chore::Pass { policy, rule, .. } => Some((&self.passes, (policy.clone(), rule.clone()))),
+            Chore::Release { policy, rule, .. } => Some((&self.releasing, (policy.clone(), rule.clone()))),
+            Chore::Bury { .. } | Chore::CheckSource { .. } => None,
+        }
     }
 
     /// Whether a rule has yet to go through some of its triggers.
@@ -281,11 +297,33 @@ impl Shared {
     }
 
     /// Whether a rule listens to watched triggers at all, and to changes of this author.
-    pub(super) fn concerns(&self, entry: &RuleEntry, sighting: &Sighting) -> bool {
+    fn concerns(&self, entry: &RuleEntry, sighting: &Sighting) -> bool {
         entry.rule.way() == Way::Watch && !(entry.rule.skip_background_requests && sighting.ours)
     }
 
-    pub(super) fn has_downstream(&self, entry: &RuleEntry, trigger: &TriggerRef) -> bool {
+    /// Whether a trigger that is there already counts for a rule. `existing`: every trigger that there is does.
+    pub(super) fn counts(
+        &self,
+        entry: &RuleEntry,
+        progress: &RuleProgress,
+        existing: bool,
+        object: &Value,
+        sighting: &Sighting,
+    ) -> bool {
+        // What exists was brought by no request, so it matters not by whose. But no rule feeds on itself.
+        let is_own = || {
+            Marks::read(object).is_some_and(|marks| marks.policy == entry.policy.key && marks.rule == entry.rule.name)
+        };
+        if existing && !(entry.rule.skip_background_requests && is_own()) {
+            return true;
+        }
+        entry.rule.way() == Way::Watch && self.has_downstream(entry, &TriggerRef::of(object))
+            || self.concerns(entry, sighting)
+                && progress.is_news(entry.rule.synchronize, sighting.moment)
+                && !self.is_filtered(&ObjectKey::of(object))
+    }
+
+    fn has_downstream(&self, entry: &RuleEntry, trigger: &TriggerRef) -> bool {
         entry.rule.synchronize && !self.downstream().of(&entry.policy.key, &entry.rule.name, trigger).is_empty()
     }
 
@@ -326,24 +364,49 @@ impl Shared {
         }
     }
 
+    /// The same after a pause, for an object that somebody has changed.
+    pub(super) fn enqueue_owner_later(&self, lane: Lane, marks: &Marks, pause: Duration) {
+        if pause.is_zero() {
+            return self.enqueue_owner(lane, marks, Causes::DOWNSTREAM, None);
+        }
+        if let Some((key, work)) = self.owners_work(marks, Causes::DOWNSTREAM, None) {
+            self.queue.add_later(lane, key, work, pause);
+        }
+    }
+
     /// Has the rule that made an object which somebody has just deleted make it again, after a moment.
     pub(super) fn restore(&self, marks: &Marks) {
-        if let Some((key, work)) = self.owners_work(marks, Causes::DOWNSTREAM, None) {
-            self.queue.add_later(Lane::Live, key, work, ABSENCE);
-        }
+        self.enqueue_owner_later(Lane::Live, marks, ABSENCE);
     }
 
     fn owners_work(&self, marks: &Marks, causes: Causes, lost_source: Option<&str>) -> Option<(WorkKey, Work)> {
         let snapshot = self.snapshot.load();
         let entry = snapshot.rule(&marks.policy, &marks.rule)?;
-        // What was made for a request cannot be made again without it; only the end of a source is plain enough.
-        let can_tell = marks.trigger.is_findable() && !entry.rule.needs_request || lost_source.is_some();
+        // What was made for a request cannot be made again without it; but the end of a trigger or a source is plain enough.
+        let can_tell = marks.trigger.is_findable() || lost_source.is_some();
         if !self.is_working() || !entry.rule.synchronize || !can_tell {
             return None;
         }
         let mut work = Work::new(causes, marks.trigger.clone());
         work.lost_sources.extend(lost_source.map(str::to_owned));
         Some((WorkKey::new(&marks.policy, &marks.rule, &marks.trigger), work))
+    }
+
+    /// Has a rule that synchronizes look at a trigger once more.
+    pub(super) fn look_again(&self, entry: &RuleEntry, trigger: &TriggerRef) {
+        let key = WorkKey::new(&entry.policy.key, &entry.rule.name, trigger);
+        self.queue.add(Lane::Live, key, Work::new(Causes::SOURCE, trigger.clone()));
+    }
+
+    pub(super) fn source_versions(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        lock(&self.source_versions)
+    }
+
+    /// Notes a source that a watch has brought.
+    pub(super) fn see_source(&self, uid: &str, version: u64) {
+        let mut versions = self.source_versions();
+        let newest = versions.entry(uid.to_owned()).or_default();
+        *newest = version.max(*newest);
     }
 
     /// Has everybody who copied a source look at it again.

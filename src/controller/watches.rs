@@ -12,6 +12,7 @@ use tracing::{debug, info, warn};
 
 use super::chores::Chore;
 use super::downstream::Seen as DownstreamSeen;
+use super::policies;
 use super::queue::Lane;
 use super::shared::Shared;
 use super::triggers::Seen;
@@ -20,9 +21,9 @@ use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::{Event, follow, strip};
 use crate::cluster::{FIELD_MANAGER, Selection};
 use crate::core::generate::progress::{Sighting, version_of};
-use crate::core::generate::{TriggerRef, Way, labels};
-use crate::core::matching::{Operation, Resource};
-use crate::core::resource::{Gvk, ObjectKey, text_at};
+use crate::core::generate::{TriggerRef, labels};
+use crate::core::matching::Resource;
+use crate::core::resource::{Gvk, ObjectKey, is_ending, text_at};
 
 /// What a watch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,6 +164,13 @@ fn see_trigger(shared: &Shared, kind: &ApiKind, mut object: Value, news: bool) {
     let sighting = Sighting::of(&object, FIELD_MANAGER);
     strip(&mut object);
     let seen = shared.triggers().see(&kind.gvk, &object, kind.has_status());
+    if is_ending(&object) {
+        // Finalizers may hold it up for as long as they like: what was made for it does not wait for them.
+        if news {
+            lose_trigger(shared, TriggerRef::of(&object));
+        }
+        return;
+    }
     let causes = match seen {
         Seen::New => Causes::TRIGGER | Causes::FRESH,
         Seen::Changed => Causes::TRIGGER,
@@ -181,9 +189,8 @@ fn lose_trigger(shared: &Shared, trigger: TriggerRef) {
     let Gvk { group, version, kind } = &trigger.gvk;
     let resource = Resource { group, version, kind, subresource: "" };
     for entry in snapshot.candidates(&resource) {
-        let rule = &entry.rule;
-        if rule.synchronize && rule.way() == Way::Watch && !rule.matching.matching.lists(Operation::Delete) {
-            let key = WorkKey::new(&entry.policy.key, &rule.name, &trigger);
+        if entry.rule.follows_deletion() {
+            let key = WorkKey::new(&entry.policy.key, &entry.rule.name, &trigger);
             shared.queue.add(Lane::Live, key, Work::new(Causes::GONE, trigger.clone()));
         }
     }
@@ -212,6 +219,7 @@ async fn downstream(shared: Arc<Shared>, key: WatchKey, mut events: Receiver<Eve
             Event::Deleted(object) => {
                 let record = shared.downstream().remove(&ObjectKey::of(&object));
                 if let Some(record) = record {
+                    shared.source_versions().remove(&record.uid);
                     shared.restore(&record.marks);
                     shared.enqueue_copies(&record.uid, true);
                 }
@@ -223,11 +231,15 @@ async fn downstream(shared: Arc<Shared>, key: WatchKey, mut events: Receiver<Eve
 
 fn see_downstream(shared: &Shared, object: &Value, lane: Lane) {
     let seen = shared.downstream().see(object);
-    if let DownstreamSeen::Other(owners) = seen {
+    if let DownstreamSeen::Other(owners, pause) = seen {
         for marks in owners {
-            shared.enqueue_owner(lane, &marks, Causes::DOWNSTREAM, None);
+            shared.enqueue_owner_later(lane, &marks, pause);
         }
-        shared.enqueue_copies(text_at(object, &["metadata", "uid"]), false);
+        let uid = text_at(object, &["metadata", "uid"]);
+        if labels::is_source(object) {
+            shared.see_source(uid, version_of(object));
+        }
+        shared.enqueue_copies(uid, false);
     }
 }
 
@@ -247,6 +259,7 @@ async fn sources(shared: Arc<Shared>, kind: Arc<ApiKind>, mut events: Receiver<E
                 listed = HashSet::new();
                 for uid in gone {
                     if let Some((key, _)) = known.remove(&uid) {
+                        shared.source_versions().remove(&uid);
                         shared.chore(Chore::CheckSource { kind: kind.clone(), key, uid });
                     }
                 }
@@ -255,6 +268,7 @@ async fn sources(shared: Arc<Shared>, kind: Arc<ApiKind>, mut events: Receiver<E
             Event::Deleted(object) => {
                 let uid = text_at(&object, &["metadata", "uid"]).to_owned();
                 known.remove(&uid);
+                shared.source_versions().remove(&uid);
                 shared.chore(Chore::CheckSource { kind: kind.clone(), key: ObjectKey::of(&object), uid });
             }
             Event::Trouble(error) => warn!(kind = %kind.gvk, %error, "Cannot watch sources"),
@@ -266,6 +280,7 @@ fn see_source(shared: &Shared, known: &mut HashMap<String, (ObjectKey, u64)>, ob
     let uid = text_at(object, &["metadata", "uid"]);
     let version = version_of(object);
     let before = known.insert(uid.to_owned(), (ObjectKey::of(object), version));
+    shared.see_source(uid, version);
     if before.is_none_or(|(_, before)| before != version) {
         shared.enqueue_copies(uid, false);
     }
@@ -279,6 +294,7 @@ pub(super) async fn follow_kinds(shared: Arc<Shared>) {
     let selection = Selection { metadata_only: true, ..Selection::default() };
     let (sender, mut events) = channel(64);
     let following = follow(shared.api.clone(), kind, selection, sender);
+    let mut known = shared.discovery.kinds();
     let refreshing = async {
         loop {
             tokio::select! {
@@ -298,15 +314,16 @@ pub(super) async fn follow_kinds(shared: Arc<Shared>) {
             while let Ok(event) = events.try_recv() {
                 drop(event);
             }
-            match shared.discovery.refresh().await {
-                Ok(true) => {
-                    info!("The kinds of the cluster have changed");
-                    let kinds = shared.discovery.kinds();
-                    shared.index().recompile(&|gvk| kinds.scope(gvk));
-                    shared.publish();
-                }
-                Ok(false) => {}
-                Err(error) => warn!(%error, "Cannot ask for the kinds of the cluster"),
+            if let Err(error) = shared.discovery.refresh().await {
+                warn!(%error, "Cannot ask for the kinds of the cluster");
+                continue;
+            }
+            // Others ask too, when they meet a kind that is not known, and may have been first to hear of it.
+            let kinds = shared.discovery.kinds();
+            if !Arc::ptr_eq(&kinds, &known) {
+                info!("The kinds of the cluster have changed");
+                policies::meet_kinds(&shared, &known, &kinds).await;
+                known = kinds;
             }
         }
     };

@@ -114,15 +114,19 @@ impl Index {
         self.policies.values_mut().flat_map(|indexed| put_under(indexed, exceptions.clone())).collect()
     }
 
-    /// Compiles everything anew: other kinds are known now.
-    pub fn recompile(&mut self, kinds: Scopes<'_>) {
+    /// Compiles everything anew: other kinds are known now. Gives the policies that have other problems than before.
+    pub fn recompile(&mut self, kinds: Scopes<'_>) -> Vec<Arc<Indexed>> {
+        let mut others = Vec::new();
         for indexed in self.policies.values_mut() {
-            let version = indexed.version;
-            let mut anew = Indexed::compile(indexed.key.clone(), Value::clone(&indexed.document), kinds);
-            anew.version = version;
-            *indexed = Arc::new(anew);
+            let anew = Indexed::compile(indexed.key.clone(), Value::clone(&indexed.document), kinds);
+            let anew = Arc::new(Indexed { version: indexed.version, ..anew });
+            if anew.problems != indexed.problems {
+                others.push(anew.clone());
+            }
+            *indexed = anew;
         }
         self.settle_exceptions();
+        others
     }
 
     pub fn get(&self, key: &PolicyKey) -> Option<&Arc<Indexed>> {
