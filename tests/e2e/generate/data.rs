@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::rules::{Policy, Rule, secret};
-use super::{VALUE, base64, stage};
+use super::{SOON, VALUE, base64, stage};
+use crate::support::eventually;
 
 #[test]
 fn a_replacement_replaces_all_and_an_apply_leaves_what_others_own() {
@@ -90,4 +91,25 @@ fn chance_falls_once() {
     stage.trigger("a", "2");
     stage.fence();
     assert_eq!(drawn("out-a"), first);
+}
+
+#[test]
+fn dry_runs_tell_of_changes_and_ends() {
+    let Some(stage) = stage("foretold") else { return };
+    stage.policy(Rule::data("out").synchronized());
+    stage.trigger("a", "1");
+    stage.appears("secret", "out-a");
+    let target = format!("v1 Secret {}/out-a", stage.ns.name);
+    let tell = |command: &[&str], expected: &str| {
+        eventually(SOON, expected, || {
+            let answer = stage.ns.kubectl(command).run();
+            let told = answer.stderr.contains(&format!("rule out: {expected} {target}"));
+            if told { Ok(()) } else { Err(answer.stderr) }
+        });
+    };
+    let patch = r#"{"data": {"value": "2"}}"#;
+    tell(&["patch", "configmap", "a", "--type=merge", "-p", patch, "--dry-run=server"], "would update");
+    tell(&["delete", "configmap", "a", "--dry-run=server"], "would delete");
+    stage.fence();
+    assert_eq!(stage.field("secret", "out-a", VALUE), Some(base64("1")), "a dry run changes nothing");
 }

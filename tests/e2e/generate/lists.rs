@@ -123,6 +123,27 @@ fn a_changed_loop_reaches_the_triggers_of_what_it_made() {
     stage.disappears("secret", "new-x");
 }
 
+/// A one-shot loop makes what is missing when something happens to its trigger, and takes nothing away.
+#[test]
+fn a_loop_that_does_not_synchronize_keeps_what_it_made() {
+    let Some(stage) = stage("loop-once") else { return };
+    let entry = |name: &str, value: &str| Rule::foreach("loop", item(&format!("{name}-{{{{element}}}}"), value));
+    stage.policy(entry("out", "1"));
+    stage.trigger("t", "a,b");
+    stage.appears("secret", "out-a");
+    stage.appears("secret", "out-b");
+    stage.trigger("t", "b");
+    stage.policy(entry("other", "2"));
+    stage.fence();
+    assert_eq!(stage.field("secret", "out-a", VALUE), Some(base64("1")));
+    assert_eq!(stage.field("secret", "out-b", VALUE), Some(base64("1")));
+    stage.is_absent("secret", "other-b");
+    stage.trigger("t", "b,c");
+    stage.becomes("secret", "other-c", VALUE, &base64("2"));
+    stage.becomes("secret", "other-b", VALUE, &base64("2"));
+    stage.is_absent("secret", "other-a");
+}
+
 #[test]
 fn context_is_read_when_the_rule_runs() {
     let Some(stage) = stage("context") else { return };

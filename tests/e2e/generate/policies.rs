@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::rules::{Policy, Rule};
-use super::{VALUE, base64, label, stage};
+use super::{SOON, VALUE, base64, label, stage};
+use crate::support::eventually;
 
 #[test]
 fn existing_triggers_count_where_the_rule_says_so() {
@@ -15,6 +16,51 @@ fn existing_triggers_count_where_the_rule_says_so() {
     stage.is_absent("secret", "new-a");
     stage.trigger("a", "2");
     stage.becomes("secret", "new-a", VALUE, &base64("2"));
+}
+
+/// The operation of what exists is nobody's: a rule that asks for it can say so.
+#[test]
+fn existing_triggers_count_for_rules_that_ask_for_the_operation() {
+    let Some(stage) = stage("existing-asked") else { return };
+    stage.trigger("old", "1");
+    let rule = |name: &str| Rule::data(name).only_if("{{request.operation || 'BACKGROUND'}}", "BACKGROUND");
+    stage.policy([rule("existing").for_existing(), rule("new")]);
+    stage.becomes("secret", "existing-old", VALUE, &base64("1"));
+    stage.fence();
+    stage.is_absent("secret", "new-old");
+}
+
+/// A policy may be there before the kinds that it is about.
+#[test]
+fn kinds_that_come_after_their_policy_are_met() {
+    let Some(stage) = stage("late-kinds") else { return };
+    let group = format!("{}.example.org", stage.ns.name);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "NS-widgets",
+        "labels": {"rbac.kyverno.io/aggregate-to-background-controller": "true"}},
+        "rules": [{"apiGroups": [&group], "resources": ["widgets"], "verbs": ["get", "list", "watch"]}]});
+    stage.ns.owns("clusterrole", &format!("{}-widgets", stage.ns.name));
+    stage.apply(&role.to_string());
+    let rule = Rule::data("out").on("kinds", json!([format!("{group}/v1/Widget")])).on("selector", json!(null));
+    let rule = rule.making("data", json!({"stringData": {"value": "{{request.object.spec.value}}"}}));
+    stage.policy(rule.synchronized());
+
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let names = json!({"plural": "widgets", "singular": "widget", "kind": "Widget"});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [
+            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    stage.ns.owns("customresourcedefinition", &format!("widgets.{group}"));
+    stage.apply(&definition.to_string());
+    let widget = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "a"},
+        "spec": {"value": "1"}});
+    eventually(SOON, "the kind", || {
+        let answer = stage.ns.kubectl(["apply", "-f", "-"]).stdin(&widget.to_string()).run();
+        if answer.success { Ok(()) } else { Err(answer.stderr) }
+    });
+    stage.becomes("secret", "out-a", VALUE, &base64("1"));
+    stage.delete(&format!("widgets.{group}"), "a");
+    stage.disappears("secret", "out-a");
 }
 
 #[test]

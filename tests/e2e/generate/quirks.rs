@@ -1,6 +1,8 @@
 //! Where others go wrong: requests that are refused after all, triggers that are generated themselves, rules that only
 //! admission can serve.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::rules::{Policy, Rule};
@@ -147,4 +149,89 @@ fn a_failure_of_what_admission_tells_is_told() {
         if notes.contains("missing") { Ok(()) } else { Err(notes) }
     });
     stage.requests_are_done(&policy);
+}
+
+/// What a rule has made is its own affair, also where a sibling makes objects of the same kind for the same trigger.
+#[test]
+fn a_rule_that_loses_its_trigger_takes_nothing_from_its_sibling() {
+    let Some(stage) = stage("sibling") else { return };
+    let fickle = Rule::data("fickle").only_if("{{request.object.data.value}}", "on").synchronized();
+    stage.policy([fickle, Rule::data("steady").synchronized()]);
+    stage.trigger("a", "on");
+    stage.appears("secret", "fickle-a");
+    stage.appears("secret", "steady-a");
+    let uid = stage.field("secret", "steady-a", ".metadata.uid");
+    stage.trigger("a", "off");
+    stage.disappears("secret", "fickle-a");
+    stage.becomes("secret", "steady-a", VALUE, &base64("off"));
+    stage.fence();
+    assert_eq!(stage.field("secret", "steady-a", ".metadata.uid"), uid, "it was taken away, and made again");
+}
+
+/// What the webhook cannot tell without looking things up is found out when the work is done.
+#[test]
+fn a_trigger_is_lost_also_where_that_takes_a_look_up() {
+    let Some(stage) = stage("looked-up") else { return };
+    let home = json!({"matchLabels": {"kubernetes.io/metadata.name": "NS"}});
+    let policy = stage.policy(told_by_admission(Rule::data("out").on("namespaceSelector", home).synchronized()));
+    for name in ["changed", "deleted"] {
+        stage.trigger(name, "1");
+        stage.appears("secret", &format!("out-{name}"));
+    }
+    stage.patch("configmap", "changed", r#"{"data": {"value": "off"}}"#);
+    stage.disappears("secret", "out-changed");
+    stage.delete("configmap", "deleted");
+    stage.disappears("secret", "out-deleted");
+    stage.requests_are_done(&policy);
+}
+
+/// Finalizers may hold a trigger up for as long as they like.
+#[test]
+fn a_trigger_that_ends_slowly_has_ended() {
+    let Some(stage) = stage("slow-end") else { return };
+    stage.policy(Rule::data("out").synchronized());
+    stage.trigger("a", "1");
+    stage.appears("secret", "out-a");
+    stage.patch("configmap", "a", r#"{"metadata": {"finalizers": ["example.org/hold"]}}"#);
+    stage.ns.kubectl(["delete", "configmap", "a", "--wait=false"]).ok();
+    stage.disappears("secret", "out-a");
+    stage.is_there("configmap", "a");
+    stage.patch("configmap", "a", r#"{"metadata": {"finalizers": []}}"#);
+    stage.disappears("configmap", "a");
+    stage.fence();
+    stage.is_absent("secret", "out-a");
+}
+
+/// Another writer who undoes what we write is answered, but ever more slowly.
+#[test]
+fn a_contest_with_another_writer_slows_down() {
+    let Some(stage) = stage("contest") else { return };
+    stage.policy(Rule::data("out").synchronized());
+    stage.trigger("a", "1");
+    stage.appears("secret", "out-a");
+    let until = Instant::now() + Duration::from_secs(8);
+    let mut changes = 0;
+    while Instant::now() < until {
+        if stage.field("secret", "out-a", ".metadata.annotations.mine").is_some_and(|mine| mine.is_empty()) {
+            stage.patch("secret", "out-a", r#"{"metadata": {"annotations": {"mine": "yes"}}}"#);
+            changes += 1;
+        }
+    }
+    assert!((5..=12).contains(&changes), "{changes} changes were undone in eight seconds");
+}
+
+/// Only the API server can evaluate the conditions of a webhook.
+#[test]
+fn requests_that_conditions_hold_back_set_nothing_off() {
+    let Some(stage) = stage("conditions") else { return };
+    let expression = "object == null || !has(object.data) || object.data.value != 'held'";
+    let conditions = json!({"matchConditions": [{"name": "not-held", "expression": expression}]});
+    let policy = Policy::from(Rule::data("out").synchronized()).with("webhookConfiguration", conditions);
+    let policy = stage.policy(policy);
+    stage.trigger("a", "held");
+    stage.trigger("b", "1");
+    stage.becomes("secret", "out-b", VALUE, &base64("1"));
+    stage.requests_are_done(&policy);
+    stage.fence();
+    stage.is_absent("secret", "out-a");
 }

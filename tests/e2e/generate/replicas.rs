@@ -21,7 +21,12 @@ fn a_killed_writ_comes_back_to_what_happened_meanwhile() {
     let stage = Stage::new(&cluster, "restart");
     let drawn = json!({"stringData": {"value": "{{random('[a-z]{16}')}}"}});
     let chance = Rule::data("chance").making("data", drawn).synchronized();
-    stage.policy([Rule::data("sync").synchronized(), Rule::data("once"), chance]);
+    let target = stage.beside("restart-target");
+    let list = Rule::clone_list("list", "many", &target.ns.name).synchronized();
+    for source in ["stays", "goes"] {
+        stage.source(source, "many", "1");
+    }
+    stage.policy([Rule::data("sync").synchronized(), Rule::data("once"), chance, list]);
     let short = stage.policy(Policy::from(Rule::data("short").synchronized()).named("NS-short"));
     for name in ["kept", "edited", "deleted", "ended"] {
         stage.trigger(name, "1");
@@ -29,6 +34,7 @@ fn a_killed_writ_comes_back_to_what_happened_meanwhile() {
             stage.appears("secret", &format!("{rule}-{name}"));
         }
     }
+    target.appears("secret", "goes");
     // Long enough for the memory to be written.
     eventually(Duration::from_secs(20), "the memory", || {
         let memory = cluster
@@ -45,6 +51,7 @@ fn a_killed_writ_comes_back_to_what_happened_meanwhile() {
     stage.delete("secret", "sync-deleted");
     stage.delete("secret", "once-deleted");
     stage.delete("configmap", "ended");
+    stage.delete("secret", "goes");
     stage.trigger("young", "1");
     stage.delete("clusterpolicy", &short);
     let version = |name: &str| stage.field("secret", name, ".metadata.resourceVersion");
@@ -57,6 +64,8 @@ fn a_killed_writ_comes_back_to_what_happened_meanwhile() {
     stage.becomes("secret", "once-young", VALUE, &base64("1"));
     stage.disappears("secret", "sync-ended");
     stage.disappears("secret", "short-kept");
+    target.disappears("secret", "goes");
+    target.is_there("secret", "stays");
     stage.fence();
     stage.is_absent("secret", "once-deleted");
     stage.is_there("secret", "once-ended");
