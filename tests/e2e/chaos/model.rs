@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(30);
 const MINE: &str = "mine";
 
 /// On a ConfigMap with the label `chaos: "yes"`: a synchronized object, a synchronized copy of Secret `source`, an object
-/// that is made once, and one that is made when the ConfigMap is deleted.
+/// that is made once, one that is synchronized by what admission tells, and one that is made when the ConfigMap is deleted.
 const RULES: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -71,6 +71,16 @@ spec:
         kind: ConfigMap
         name: "once-{{request.object.metadata.name}}"
         namespace: chaos
+        data: {data: {value: "{{request.object.data.value}}"}}
+    - name: asked
+      match: {any: [{resources: {kinds: [ConfigMap], namespaces: [chaos], selector: {matchLabels: {chaos: "yes"}}}}]}
+      preconditions: {all: [{key: "{{request.operation}}", operator: AnyNotIn, value: [CONNECT]}]}
+      generate:
+        apiVersion: v1
+        kind: ConfigMap
+        name: "asked-{{request.object.metadata.name}}"
+        namespace: chaos
+        synchronize: true
         data: {data: {value: "{{request.object.data.value}}"}}
 ---
 apiVersion: kyverno.io/v1
@@ -242,6 +252,11 @@ impl Model {
             let source = BTreeSet::from([self.source.to_string()]);
             let found = secrets.remove(&format!("copy-{name}"));
             judge(&mut differences, "copy", name, trigger, active, found.as_ref().map(secret_facts), &source);
+
+            // What admission was not told of is not made, but nothing outlives its trigger.
+            let found = maps.remove(&format!("asked-{name}"));
+            let wanted = trigger.alive.then_some(Wanted::Perhaps);
+            judge(&mut differences, "asked", name, trigger, wanted, found.as_ref().map(map_facts), &trigger.values);
 
             let found = maps.remove(&format!("farewell-{name}"));
             let wanted = trigger.farewell.map(|told| if told { Wanted::Yes } else { Wanted::Perhaps });
