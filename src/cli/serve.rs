@@ -207,13 +207,16 @@ struct LimitArgs {
     /// The largest request body, in bytes.
     #[arg(long, env = "WRIT_BODY_LIMIT", default_value_t = 8 << 20)]
     body_limit: usize,
+    /// Bytes of all request bodies in memory at once; at least one of the largest size is always let in.
+    #[arg(long, env = "WRIT_BODY_MEMORY", default_value_t = 32 << 20)]
+    body_memory: usize,
     /// Connections served at once.
     #[arg(long, env = "WRIT_MAX_CONNECTIONS", default_value_t = 4096)]
     max_connections: u32,
     /// Requests handled at once.
     #[arg(long, env = "WRIT_MAX_REQUESTS", default_value_t = 512)]
     max_requests: u32,
-    /// How long a connection or request waits for its turn before it is told to try again.
+    /// How long a connection, a request or its body waits for its turn before it is told to try again.
     #[arg(long, env = "WRIT_QUEUE_TIME", default_value = "2s", value_parser = duration::parse)]
     queue_time: Duration,
     /// How long to go on serving after a stop signal, so that nobody is sent here any more.

@@ -67,9 +67,11 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     } = args;
     let plane = Arc::new(control_plane.resolve()?);
     let Ports { listen, admin_listen } = ports;
-    let LimitArgs { body_limit, max_connections, max_requests, queue_time, drain_delay, drain_timeout } = limits;
+    let LimitArgs { body_limit, body_memory, max_connections, max_requests, queue_time, drain_delay, drain_timeout } =
+        limits;
     let limits = Limits {
         body: body_limit,
+        bodies: body_memory,
         connections: max_connections.max(1) as usize,
         requests: max_requests.max(1) as usize,
         queue_time,
