@@ -288,22 +288,28 @@ impl Keeper {
 /// Keeps somebody else's authority in the webhook configurations: the pair comes from files.
 pub struct FixedBundle {
     keeper: Keeper,
-    bundle: watch::Receiver<String>,
+    bundle: watch::Receiver<Option<String>>,
 }
 
 impl FixedBundle {
-    pub fn new(client: Client, settings: Settings, bundle: watch::Receiver<String>) -> Self {
+    /// Nothing is written while there is no bundle.
+    pub fn new(client: Client, settings: Settings, bundle: watch::Receiver<Option<String>>) -> Self {
         let keeper = Keeper::new(client, settings).0;
         Self { keeper, bundle }
     }
 
-    /// Works until it is dropped; tells after each look why API servers would not trust the pair.
+    /// Works until it is dropped; tells after each look why API servers would not know the bundle.
     pub async fn run(self, told: impl Fn(Option<String>)) {
         let Self { keeper, mut bundle } = self;
         let mut changes = keeper.configuration_changes();
         let mut failures = 0_u32;
         loop {
-            let wanted = bundle.borrow_and_update().clone();
+            let Some(wanted) = bundle.borrow_and_update().clone() else {
+                if bundle.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
             let pause = match bundle::ensure(&keeper.client, &keeper.target, &wanted).await {
                 Ok(_) => {
                     failures = 0;

@@ -115,7 +115,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         .zip(controller.as_ref())
         .map(|(client, controller)| Arc::new(KnownRoutes::new(Api::new(client), controller.discovery())));
     let place = Place { namespace, service, webhook_configuration };
-    let source = Source::open(certificates, place, client, &sink).await?;
+    let source = Source::open(certificates, place, client, &sink, &health).await?;
     let https = Bound::bind(listen).await?;
     let admin = Bound::bind(admin_listen).await?;
     info!(https = %https.address(), admin = %admin.address(), version = env!("CARGO_PKG_VERSION"), "Listening");
