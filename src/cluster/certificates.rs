@@ -184,7 +184,7 @@ impl Keeper {
             info!(?step, "Certificates move on");
             match self.store(found, &changed).await {
                 // Another replica was faster: what it wrote is read next.
-                Err(ClusterError::Conflict { .. }) => debug!("Another replica moved on first"),
+                Err(error) if error.is_lost_race() => debug!("Another replica moved on first"),
                 other => other?,
             }
         }
@@ -198,12 +198,19 @@ impl Keeper {
         let mut found = call("get", &resource, api.get_opt(secret)).await?;
         let now = Timestamp::now();
         if found.is_none()
-            && let Some(known) = self.known.take().filter(|known| known.current.validity.until > now)
+            && let Some(known) = self.known.as_ref().filter(|known| known.current.validity.until > now)
         {
-            // Deleted under us: what is served and trusted is written back rather than exchanged in a hurry.
+            // Deleted under us: what is served and trusted is written back rather than exchanged in a hurry. Until that has
+            // succeeded it is known here alone.
             warn!(%resource, "Secret is gone, writing it back");
-            self.store(None, &known).await?;
+            match self.store(None, known).await {
+                Err(error) if error.is_lost_race() => debug!("Another replica wrote it back first"),
+                other => other?,
+            }
             found = call("get", &resource, api.get_opt(secret)).await?;
+            if found.is_none() {
+                return Err(ClusterError::Conflict { resource }.into());
+            }
         }
         let Some(found) = found else { return Ok((None, None)) };
         match Stored::read(&found, &self.names) {
@@ -270,7 +277,9 @@ impl Keeper {
     }
 
     fn complain(&self, error: &KeeperError, pause: Duration) {
-        if let KeeperError::Cluster(ClusterError::Conflict { .. }) = error {
+        if let KeeperError::Cluster(lost) = error
+            && lost.is_lost_race()
+        {
             debug!(%error, "Trying again");
             return;
         }
