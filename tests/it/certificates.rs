@@ -103,13 +103,13 @@ impl Drop for Server {
 impl World {
     fn secrets(&mut self, request: &Request<Bytes>) -> Response<Bytes> {
         let named = request.uri().path().ends_with("/pair");
-        match request.method() {
-            &Method::GET if !named => list(),
-            &Method::GET if self.unseen > 0 => {
+        match *request.method() {
+            Method::GET if !named => list(),
+            Method::GET if self.unseen > 0 => {
                 self.unseen -= 1;
                 failure(404, "NotFound", "not there yet")
             }
-            &Method::GET => match &self.secret {
+            Method::GET => match &self.secret {
                 Some(secret) => respond(200, secret),
                 None => failure(404, "NotFound", "not there"),
             },
@@ -117,7 +117,7 @@ impl World {
                 self.outages -= 1;
                 failure(500, "InternalError", "not now")
             }
-            &Method::POST if self.secret.is_some() => failure(409, "AlreadyExists", "somebody was faster"),
+            Method::POST if self.secret.is_some() => failure(409, "AlreadyExists", "somebody was faster"),
             _ => {
                 self.version += 1;
                 let mut secret: Value = serde_json::from_slice(request.body()).unwrap();

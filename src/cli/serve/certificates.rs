@@ -167,7 +167,7 @@ async fn follow_authority(
             Err(trouble) => Some(trouble),
         };
         match &trouble {
-            Some(trouble) if !bundle.borrow().as_deref().is_some_and(|known| vouches(known).is_ok()) => {
+            Some(trouble) if bundle.borrow().as_deref().is_none_or(|known| vouches(known).is_err()) => {
                 condition.fails(trouble);
             }
             _ => condition.holds(),
