@@ -20,6 +20,17 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     Ok(parsed.into())
 }
 
+/// Reads a duration that must lie between two others; both are written as a user would.
+pub(super) fn between(least: &'static str, most: &'static str) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        let (found, least_time, most_time) = (parse(text)?, parse(least)?, parse(most)?);
+        match (least_time..=most_time).contains(&found) {
+            true => Ok(found),
+            false => Err(format!("must be from {least} to {most}")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +52,16 @@ mod tests {
         check("5", None);
         check("1.5d", None);
         check("", None);
+    }
+
+    #[test]
+    fn keeps_within_bounds() {
+        let parse = between("5s", "2d");
+        for good in ["5s", "1h", "48h", "2d"] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in ["0", "4999ms", "48h1ms", "4294967295d"] {
+            assert_eq!(parse(bad), Err("must be from 5s to 2d".to_owned()), "{bad}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
 
 use super::{Outcome, duration};
@@ -88,12 +88,13 @@ struct CertificateArgs {
     /// The private key of --tls-cert-file (PEM).
     #[arg(long, env = "WRIT_TLS_KEY_FILE", requires = "tls_cert_file")]
     tls_key_file: Option<PathBuf>,
-    /// The authority of --tls-cert-file (PEM), to be written into the webhook configurations. Without it they are left
+    /// The authority of --tls-cert-file (PEM), to be written into the webhook configurations; read again when it changes. One
+    /// that did not sign the certificate is not written, and Writ is not ready. Without the file the configurations are left
     /// alone, for cert-manager or an administrator to fill.
     #[arg(long, env = "WRIT_TLS_CA_FILE", requires = "tls_cert_file")]
     tls_ca_file: Option<PathBuf>,
-    /// How often to look whether the files have changed.
-    #[arg(long, env = "WRIT_TLS_RELOAD_INTERVAL", default_value = "10s", value_parser = duration::parse)]
+    /// How often to look whether the files have changed; from 10ms to 1d.
+    #[arg(long, env = "WRIT_TLS_RELOAD_INTERVAL", default_value = "10s", value_parser = duration::between("10ms", "1d"))]
     tls_reload_interval: Duration,
     /// Ask every client for a certificate of one of these authorities (PEM); read again when it changes.
     #[arg(long, env = "WRIT_CLIENT_CA_FILE")]
@@ -101,11 +102,11 @@ struct CertificateArgs {
     /// The Secret in which all replicas share their certificates.
     #[arg(long, env = "WRIT_CERT_SECRET", default_value = "writ-certificates")]
     cert_secret: String,
-    /// How long a certificate lives; it is renewed at two thirds of that.
-    #[arg(long, env = "WRIT_CERT_LIFETIME", default_value = "90d", value_parser = duration::parse)]
+    /// How long a certificate lives, from 5s to 36500d; it is renewed at two thirds of that.
+    #[arg(long, env = "WRIT_CERT_LIFETIME", default_value = "90d", value_parser = duration::between("5s", "36500d"))]
     cert_lifetime: Duration,
-    /// How long API servers and replicas get to see each step of a renewal; a 24th of the lifetime, at most an hour, if
-    /// not given.
+    /// How long API servers and replicas get to see each step of a renewal, up to a quarter of the lifetime; a 24th of it,
+    /// at most an hour, if not given.
     #[arg(long, env = "WRIT_CERT_GRACE", value_parser = duration::parse)]
     cert_grace: Option<Duration>,
 }
@@ -207,13 +208,16 @@ struct LimitArgs {
     /// The largest request body, in bytes.
     #[arg(long, env = "WRIT_BODY_LIMIT", default_value_t = 8 << 20)]
     body_limit: usize,
+    /// Bytes of all request bodies in memory at once; at least one of the largest size is always let in.
+    #[arg(long, env = "WRIT_BODY_MEMORY", default_value_t = 32 << 20)]
+    body_memory: usize,
     /// Connections served at once.
     #[arg(long, env = "WRIT_MAX_CONNECTIONS", default_value_t = 4096)]
     max_connections: u32,
     /// Requests handled at once.
     #[arg(long, env = "WRIT_MAX_REQUESTS", default_value_t = 512)]
     max_requests: u32,
-    /// How long a connection or request waits for its turn before it is told to try again.
+    /// How long a connection, a request or its body waits for its turn before it is told to try again.
     #[arg(long, env = "WRIT_QUEUE_TIME", default_value = "2s", value_parser = duration::parse)]
     queue_time: Duration,
     /// How long to go on serving after a stop signal, so that nobody is sent here any more.
@@ -224,8 +228,23 @@ struct LimitArgs {
     drain_timeout: Duration,
 }
 
+impl CertificateArgs {
+    /// How long each step of a renewal takes. The last third of a certificate's life must hold one, with time to spare.
+    fn grace(&self) -> anyhow::Result<Duration> {
+        let most = self.cert_lifetime / 4;
+        match self.cert_grace {
+            None => Ok((self.cert_lifetime / 24).min(Duration::from_secs(60 * 60))),
+            Some(grace) if grace <= most => Ok(grace),
+            Some(_) => {
+                bail!("--cert-grace must be at most a quarter of --cert-lifetime, that is {} s", most.as_secs_f32())
+            }
+        }
+    }
+}
+
 impl Serve {
     pub fn run(self, _out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        self.certificates.grace()?;
         start_logging(self.log_format, &self.log)?;
         let cores = available_parallelism().map_or(2, usize::from).max(2);
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -184,7 +184,7 @@ impl Keeper {
             info!(?step, "Certificates move on");
             match self.store(found, &changed).await {
                 // Another replica was faster: what it wrote is read next.
-                Err(ClusterError::Conflict { .. }) => debug!("Another replica moved on first"),
+                Err(error) if error.is_lost_race() => debug!("Another replica moved on first"),
                 other => other?,
             }
         }
@@ -198,12 +198,19 @@ impl Keeper {
         let mut found = call("get", &resource, api.get_opt(secret)).await?;
         let now = Timestamp::now();
         if found.is_none()
-            && let Some(known) = self.known.take().filter(|known| known.current.validity.until > now)
+            && let Some(known) = self.known.as_ref().filter(|known| known.current.validity.until > now)
         {
-            // Deleted under us: what is served and trusted is written back rather than exchanged in a hurry.
+            // Deleted under us: what is served and trusted is written back rather than exchanged in a hurry. Until that has
+            // succeeded it is known here alone.
             warn!(%resource, "Secret is gone, writing it back");
-            self.store(None, &known).await?;
+            match self.store(None, known).await {
+                Err(error) if error.is_lost_race() => debug!("Another replica wrote it back first"),
+                other => other?,
+            }
             found = call("get", &resource, api.get_opt(secret)).await?;
+            if found.is_none() {
+                return Err(ClusterError::Conflict { resource }.into());
+            }
         }
         let Some(found) = found else { return Ok((None, None)) };
         match Stored::read(&found, &self.names) {
@@ -270,7 +277,9 @@ impl Keeper {
     }
 
     fn complain(&self, error: &KeeperError, pause: Duration) {
-        if let KeeperError::Cluster(ClusterError::Conflict { .. }) = error {
+        if let KeeperError::Cluster(lost) = error
+            && lost.is_lost_race()
+        {
             debug!(%error, "Trying again");
             return;
         }
@@ -288,22 +297,28 @@ impl Keeper {
 /// Keeps somebody else's authority in the webhook configurations: the pair comes from files.
 pub struct FixedBundle {
     keeper: Keeper,
-    bundle: watch::Receiver<String>,
+    bundle: watch::Receiver<Option<String>>,
 }
 
 impl FixedBundle {
-    pub fn new(client: Client, settings: Settings, bundle: watch::Receiver<String>) -> Self {
+    /// Nothing is written while there is no bundle.
+    pub fn new(client: Client, settings: Settings, bundle: watch::Receiver<Option<String>>) -> Self {
         let keeper = Keeper::new(client, settings).0;
         Self { keeper, bundle }
     }
 
-    /// Works until it is dropped; tells after each look why API servers would not trust the pair.
+    /// Works until it is dropped; tells after each look why API servers would not know the bundle.
     pub async fn run(self, told: impl Fn(Option<String>)) {
         let Self { keeper, mut bundle } = self;
         let mut changes = keeper.configuration_changes();
         let mut failures = 0_u32;
         loop {
-            let wanted = bundle.borrow_and_update().clone();
+            let Some(wanted) = bundle.borrow_and_update().clone() else {
+                if bundle.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
             let pause = match bundle::ensure(&keeper.client, &keeper.target, &wanted).await {
                 Ok(_) => {
                     failures = 0;

@@ -77,6 +77,11 @@ impl ClusterError {
         matches!(self, Self::Unreachable { .. })
     }
 
+    /// Whether somebody else wrote first: what they wrote is to be read.
+    pub(super) fn is_lost_race(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::Exists { .. })
+    }
+
     pub(super) fn too_slow(verb: &'static str, resource: &str) -> Self {
         Self::Unreachable { verb, resource: resource.to_owned(), reason: "it took too long".to_owned() }
     }

@@ -1,13 +1,14 @@
 //! One connection: handshake, then requests and answers until either side has had enough.
 //!
 //! Every request that could be read is answered: one above the limits waits for its turn and is then told 503, a panic in
-//! the handler is a 500.
+//! the handler is a 500. A client that got no seat is told so once and then sent away, so that its next try may find one.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,16 +23,18 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, interval_at, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error};
 
-use super::body::{self, BodyError};
+use super::body::{self, BodyError, Room, Share};
 use super::{Drain, Event, Handler, Limits, Observer, Phase};
 
 /// Streams that one HTTP/2 client may have open at once.
 const MOST_STREAMS: u32 = 256;
+/// So often within the time that a connection may rest it is looked at.
+const LOOKS: u32 = 4;
 /// How long a refused client may go on sending before it is cut off.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
@@ -42,6 +45,7 @@ pub(super) struct Shared<H, O> {
     limits: Limits,
     seats: Semaphore,
     turns: Semaphore,
+    room: Room,
     drain: Drain,
 }
 
@@ -50,6 +54,35 @@ pub(super) struct Shared<H, O> {
 enum Seat {
     Taken,
     None,
+}
+
+/// The requests of one connection, told to whoever drives it.
+#[derive(Default)]
+struct Requests {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+    /// Somebody without a seat has been answered.
+    turned_away: Notify,
+}
+
+impl Requests {
+    fn begin(self: &Arc<Self>, seat: Seat) -> Underway {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        Underway(self.clone(), seat)
+    }
+}
+
+/// A request that has begun; it ends when this is dropped.
+struct Underway(Arc<Requests>, Seat);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        let Self(requests, seat) = self;
+        requests.ended.fetch_add(1, Ordering::Relaxed);
+        if *seat == Seat::None {
+            requests.turned_away.notify_one();
+        }
+    }
 }
 
 /// Tells the observer when something ends, however it ends: hyper drops a request whose client has gone.
@@ -64,7 +97,8 @@ impl<O: Observer> Drop for Until<'_, O> {
 impl<H: Handler, O: Observer> Shared<H, O> {
     pub(super) fn new(handler: H, limits: Limits, observer: O, drain: Drain) -> Self {
         let (seats, turns) = (Semaphore::new(limits.connections), Semaphore::new(limits.requests));
-        Self { handler, observer, limits, seats, turns, drain }
+        let room = Room::new(&limits);
+        Self { handler, observer, limits, seats, turns, room, drain }
     }
 
     /// Serves one connection to its end.
@@ -102,36 +136,56 @@ impl<H: Handler, O: Observer> Shared<H, O> {
     {
         let permit = within(&self.seats, self.limits.queue_time).await;
         let seat = if permit.is_some() { Seat::Taken } else { Seat::None };
-        let asked = Arc::new(AtomicBool::new(false));
+        let requests = Arc::new(Requests::default());
         let service = {
-            let (shared, asked) = (self.clone(), asked.clone());
+            let (shared, requests) = (self.clone(), requests.clone());
             service_fn(move |request: Request<Incoming>| {
-                asked.store(true, Ordering::Relaxed);
-                let shared = shared.clone();
-                async move { Ok::<_, Infallible>(shared.answer(request, seat).await) }
+                let (shared, underway) = (shared.clone(), requests.begin(seat));
+                async move {
+                    let response = shared.answer(request, seat).await;
+                    drop(underway);
+                    Ok::<_, Infallible>(response)
+                }
             })
         };
         let io = TokioIo::new(io);
         if version == Version::HTTP_2 {
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder.timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
-            builder.keep_alive_interval(self.limits.idle_time / 4);
-            self.run(builder.serve_connection(io, service), &asked).await;
+            builder.keep_alive_interval(self.limits.idle_time / LOOKS);
+            let idle = self.until_idle(&requests);
+            self.run(builder.serve_connection(io, service), &requests, idle).await;
         } else {
             let mut builder = http1::Builder::new();
             // hyper's time for headers runs while a connection rests, too; ours for the first headers is below.
             builder.timer(TokioTimer::new()).header_read_timeout(self.limits.idle_time);
-            self.run(builder.serve_connection(io, service), &asked).await;
+            self.run(builder.serve_connection(io, service), &requests, pending()).await;
         }
     }
 
-    /// Drives a connection to its end. A new one that does not ask in time is closed; a stop lets it finish.
-    async fn run<C>(&self, connection: C, asked: &AtomicBool)
+    /// Returns when no request was there for the time that a connection may rest, or a little longer. hyper knows no such
+    /// time for HTTP/2; looking now and then costs requests nothing.
+    async fn until_idle(&self, requests: &Requests) {
+        let pause = (self.limits.idle_time / LOOKS).max(Duration::from_millis(1));
+        let mut looks = interval_at(Instant::now() + pause, pause);
+        let (mut seen, mut quiet) = (0, 0);
+        while quiet < LOOKS {
+            looks.tick().await;
+            let (ended, begun) = (requests.ended.load(Ordering::Relaxed), requests.begun.load(Ordering::Relaxed));
+            quiet = if begun == seen && ended == begun { quiet + 1 } else { 0 };
+            seen = begun;
+        }
+    }
+
+    /// Drives a connection to its end. A new one that does not ask in time is closed; one that is idle or has no seat is
+    /// asked to go, and a stop lets it finish.
+    async fn run<C>(&self, connection: C, requests: &Requests, idle: impl Future<Output = ()>)
     where
         C: GracefulConnection<Error: std::fmt::Display>,
     {
         let mut connection = pin!(connection);
         let mut first_request = pin!(sleep(self.limits.header_time));
+        let mut idle = pin!(idle);
         let mut drain = self.drain.clone();
         let (mut is_new, mut is_open) = (true, true);
         let ended = loop {
@@ -139,16 +193,18 @@ impl<H: Handler, O: Observer> Shared<H, O> {
                 ended = connection.as_mut() => break ended,
                 () = first_request.as_mut(), if is_new => {
                     is_new = false;
-                    if !asked.load(Ordering::Relaxed) {
+                    if requests.begun.load(Ordering::Relaxed) == 0 {
                         debug!("No request came on a new connection");
                         return;
                     }
+                    continue;
                 }
-                () = drain.stopping(), if is_open => {
-                    is_open = false;
-                    connection.as_mut().graceful_shutdown();
-                }
+                () = drain.stopping(), if is_open => {}
+                () = requests.turned_away.notified(), if is_open => {}
+                () = idle.as_mut(), if is_open => {}
             }
+            is_open = false;
+            connection.as_mut().graceful_shutdown();
         };
         if let Err(error) = ended {
             debug!(%error, "Connection ended early");
@@ -162,7 +218,7 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         let (head, mut body) = request.into_parts();
         let sends_unasked = !head.headers.contains_key(EXPECT);
         let mut response = match self.read(&mut body, seat).await {
-            Ok((bytes, _turn)) => self.handle(Request::from_parts(head, bytes)).await,
+            Ok((bytes, _turn, _share)) => self.handle(Request::from_parts(head, bytes)).await,
             Err(refusal) => {
                 self.observer.observe(Event::Refused(refusal.status()));
                 if sends_unasked {
@@ -178,8 +234,13 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         response.map(Full::new)
     }
 
-    /// The body and the turn to handle it, or the refusal. The turn comes first, so that bodies in memory are bounded.
-    async fn read(&self, body: &mut Incoming, seat: Seat) -> Result<(Bytes, SemaphorePermit<'_>), Response<Bytes>> {
+    /// The body, the turn to handle it and its share of the room, or the refusal. The turn comes first: only those whose turn
+    /// it is compete for room.
+    async fn read(
+        &self,
+        body: &mut Incoming,
+        seat: Seat,
+    ) -> Result<(Bytes, SemaphorePermit<'_>, Share<'_>), Response<Bytes>> {
         let limits = &self.limits;
         if seat == Seat::None {
             return Err(busy("connections", limits.connections));
@@ -187,8 +248,9 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         let Some(turn) = within(&self.turns, limits.queue_time).await else {
             return Err(busy("requests", limits.requests));
         };
-        let (status, text) = match body::read(body, limits.body, limits.body_time).await {
-            Ok(bytes) => return Ok((bytes, turn)),
+        let (status, text) = match body::read(body, limits, &self.room).await {
+            Ok((bytes, share)) => return Ok((bytes, turn, share)),
+            Err(BodyError::NoRoom) => return Err(busy("bytes of bodies", limits.bodies)),
             Err(BodyError::TooLarge) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than the limit of {} bytes", limits.body))
             }

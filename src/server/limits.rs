@@ -7,11 +7,14 @@ use std::time::Duration;
 pub struct Limits {
     /// The largest body, in bytes. An API server sends an object and its predecessor, each up to 3 MiB as JSON.
     pub body: usize,
+    /// Bytes of all bodies that are in memory at once; one body of the largest size always fits. What is made of a body takes
+    /// several times its size, so this is a small part of the memory that there is.
+    pub bodies: usize,
     /// Connections served at once; some more are accepted only to be told that the server is busy.
     pub connections: usize,
     /// Requests read and handled at once.
     pub requests: usize,
-    /// How long a connection or request waits for its turn before it is answered 503.
+    /// How long a connection waits for its seat, a request for its turn and a body for room before it is answered 503.
     pub queue_time: Duration,
     /// How long a TLS handshake may take.
     pub handshake_time: Duration,
@@ -30,6 +33,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 8 << 20,
+            bodies: 32 << 20,
             connections: 4096,
             requests: 512,
             queue_time: Duration::from_secs(2),

@@ -1,14 +1,17 @@
 //! TLS: the server's configuration, and a certificate that can be exchanged while connections are open.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
+use rustls::server::ParsedCertificate;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, ServerConfig, version};
+use rustls::{CertificateError, RootCertStore, ServerConfig, version};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::TlsAcceptor;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -38,6 +41,10 @@ pub enum TlsError {
     Mismatch(rustls::Error),
     #[error("the bundle for client certificates cannot be used: {0}")]
     ClientRoots(String),
+    #[error("the authorities cannot be read: {0}")]
+    Authorities(String),
+    #[error("the certificate is not one of these authorities: {0}")]
+    Untrusted(rustls::Error),
     #[error("the crypto provider cannot serve TLS 1.2 and 1.3: {0}")]
     Provider(rustls::Error),
 }
@@ -65,6 +72,43 @@ impl Certificates {
     pub fn serve(&self, pair: &Pair) {
         self.0.store(Some(pair.key.clone()));
     }
+
+    /// Whether a client that trusts these authorities (PEM) would trust the pair in use at that time (seconds since 1970). By
+    /// which name it calls is its own affair.
+    pub fn vouched_for(&self, authorities: &[u8], now: i64) -> Result<(), TlsError> {
+        let unreadable = |error: &dyn std::fmt::Display| TlsError::Authorities(error.to_string());
+        let mut roots = RootCertStore::empty();
+        let authorities = CertificateDer::pem_slice_iter(authorities)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| unreadable(&error))?;
+        for authority in &authorities {
+            roots.add(authority.clone()).map_err(|error| unreadable(&error))?;
+        }
+        if roots.is_empty() {
+            return Err(unreadable(&"there is no certificate"));
+        }
+        let pair = self.0.load();
+        let (leaf, rest) = pair.as_ref().and_then(|pair| pair.cert.split_first()).ok_or(TlsError::NoCertificate)?;
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or_default()));
+        let parsed = ParsedCertificate::try_from(leaf).map_err(TlsError::Untrusted)?;
+        let algorithms = provider().signature_verification_algorithms.all;
+        match verify_server_cert_signed_by_trust_anchor(&parsed, &roots, rest, time, algorithms) {
+            // API servers trust a certificate that is its own authority, whatever else it may sign.
+            Err(_) if authorities.contains(leaf) => in_time(leaf, now),
+            other => other.map_err(TlsError::Untrusted),
+        }
+    }
+}
+
+fn in_time(leaf: &CertificateDer<'_>, now: i64) -> Result<(), TlsError> {
+    let (_, parsed) = X509Certificate::from_der(leaf).map_err(|error| TlsError::Leaf(error.to_string()))?;
+    let validity = parsed.validity();
+    let error = match now {
+        now if now < validity.not_before.timestamp() => CertificateError::NotValidYet,
+        now if now > validity.not_after.timestamp() => CertificateError::Expired,
+        _ => return Ok(()),
+    };
+    Err(TlsError::Untrusted(error.into()))
 }
 
 impl ResolvesServerCert for Certificates {
@@ -142,6 +186,54 @@ mod tests {
     fn pem_pair() -> (String, String) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    /// An authority, and a pair that it signed for the 1000 seconds from 1970 on.
+    fn signed() -> (String, Pair) {
+        let second = |it| time::OffsetDateTime::from_unix_timestamp(it).unwrap();
+        let [authority_key, key] = [(); 2].map(|()| rcgen::KeyPair::generate().unwrap());
+        let mut authority = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        authority.not_before = second(0);
+        let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
+        let mut leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        (leaf.not_before, leaf.not_after) = (second(0), second(1000));
+        let leaf = leaf.signed_by(&key, &rcgen::Issuer::new(authority, authority_key)).unwrap();
+        let pair = Pair::from_pem(leaf.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+        (authority_pem, pair)
+    }
+
+    #[test]
+    fn only_its_authority_vouches_for_a_pair_and_only_in_its_time() {
+        let ((authority, pair), (stranger, _)) = (signed(), signed());
+        let certificates = Certificates::default();
+        let told = |bundle: &str, now| match certificates.vouched_for(bundle.as_bytes(), now) {
+            Ok(()) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(told(&authority, 500), "the certificate chain is empty");
+        certificates.serve(&pair);
+        assert_eq!(told(&authority, 500), "");
+        assert_eq!(told(&format!("{stranger}{authority}"), 500), "");
+        assert!(told(&stranger, 500).starts_with("the certificate is not one of these authorities: "));
+        assert!(told(&authority, 2000).contains("expired"), "{}", told(&authority, 2000));
+        assert!(told("nonsense", 500).starts_with("the authorities cannot be read: "));
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(told(broken, 500).starts_with("the authorities cannot be read: "));
+    }
+
+    #[test]
+    fn a_pair_may_be_its_own_authority() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        for is_ca in [rcgen::IsCa::NoCa, rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained)] {
+            params.is_ca = is_ca;
+            let pem = params.self_signed(&key).unwrap().pem();
+            let certificates = Certificates::default();
+            certificates.serve(&Pair::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap());
+            assert!(certificates.vouched_for(pem.as_bytes(), 1_800_000_000).is_ok());
+            assert!(certificates.vouched_for(pem.as_bytes(), 0).is_err());
+        }
     }
 
     #[test]

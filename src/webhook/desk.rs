@@ -22,16 +22,21 @@ const ALIASES: [&str; 2] = ["/validate/fail", "/validate/ignore"];
 /// Answers one request.
 pub async fn handle<P: Office + Counter>(port: &P, request: &hyper::Request<Bytes>) -> Answer {
     match Destination::of(request.uri().path()) {
-        Destination::Elsewhere => routes::refuse_unknown(),
+        Destination::Elsewhere => refuse_unknown(),
         destination => match routes::refuse_misdirected(request) {
             Some(refusal) => refusal,
             None => match destination {
                 Destination::Policies => judge_policy(port, request.body()).await,
                 Destination::Resources(only) => take_in(port, only.as_ref(), request.body()).await,
-                Destination::Elsewhere => routes::refuse_unknown(),
+                Destination::Elsewhere => refuse_unknown(),
             },
         },
     }
+}
+
+fn refuse_unknown() -> Answer {
+    let known = [routes::PATHS, &[POLICIES, RESOURCES], &ALIASES].concat();
+    routes::refuse_unknown(&known)
 }
 
 /// Where a path leads.

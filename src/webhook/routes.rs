@@ -15,7 +15,7 @@ use super::validate::{is_judged, validate};
 const VALIDATE: &str = "/validate";
 /// Completes objects of the mesh.
 const DEFAULT: &str = "/default";
-/// The paths that API servers may call.
+/// The paths that API servers may call, cluster or not.
 pub const PATHS: &[&str] = &[VALIDATE, DEFAULT];
 
 /// A response, and how the request ended.
@@ -38,14 +38,14 @@ pub fn handle(request: &hyper::Request<Bytes>, view: MeshView<'_>) -> Answer {
     let decide = match request.uri().path() {
         VALIDATE => validate,
         DEFAULT => mesh::complete,
-        _ => return refuse_unknown(),
+        _ => return refuse_unknown(PATHS),
     };
     refuse_misdirected(request).unwrap_or_else(|| admit(request.body(), view, decide))
 }
 
 /// What is answered to a path that leads nowhere.
-pub(super) fn refuse_unknown() -> Answer {
-    let message = format!("no such path; known paths: {}", PATHS.join(", "));
+pub(super) fn refuse_unknown(known: &[&str]) -> Answer {
+    let message = format!("no such path; known paths: {}", known.join(", "));
     refuse(Status::failure(404, "NotFound", message))
 }
 

@@ -21,6 +21,10 @@ pub(crate) use bare::{BARE_SERVER, serve_bare};
 
 /// Writ may cost so much of the bare server's throughput.
 const MOST_LOST: f64 = 0.30;
+/// Resident before the first request.
+const MOST_IDLE_MIB: f64 = 30.0;
+/// From the start of the process to its first answer that it is ready.
+const LONGEST_START: Duration = Duration::from_secs(1);
 /// Requests per second of the paced run, half of what one core should carry.
 const PACE: u32 = 5_000;
 
@@ -92,6 +96,12 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
         "at {:.0} /s: p50 {:.2} ms, p99 {:.2} ms; start to ready {ready} ms; resident {:.1} MiB idle, {:.1} MiB after load",
         paced.per_second, paced.p50_ms, paced.p99_ms, mib(idle), mib(loaded)
     ));
+    if mib(idle) >= MOST_IDLE_MIB {
+        missed.push(format!("{:.1} MiB are resident idle, {MOST_IDLE_MIB:.0} MiB at most", mib(idle)));
+    }
+    if writ.ready_after >= LONGEST_START {
+        missed.push(format!("ready {ready} ms after the start, {} ms at most", LONGEST_START.as_millis()));
+    }
     let data = json!({
         "saturated": data,
         "paced": {"per_second": paced.per_second, "p50_ms": paced.p50_ms, "p99_ms": paced.p99_ms},

@@ -117,6 +117,10 @@ fn replicas_that_start_together_share_one_pair() {
         let now = (reloads(&one), reloads(&two));
         if now.0 >= goal.0 && now.1 >= goal.1 { Ok(()) } else { Err(format!("{now:?}")) }
     });
+    // Whoever loses a race reads what the other wrote; that is no error.
+    for writ in [&one, &two] {
+        assert_eq!(number(writ, "writ_certificate_errors_total"), 0, "{}", writ.log());
+    }
 }
 
 #[test]
@@ -150,6 +154,70 @@ fn a_deleted_secret_comes_back_as_it_was() {
     let before = pair().expect("the Secret");
     cluster.kubectl(["--namespace=writ-system", "delete", SECRET[2]]).ok();
     assert_eq!(eventually(SOON, "the Secret", pair), before);
+}
+
+#[test]
+fn files_are_trusted_if_their_authority_vouches_for_them() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, two) = (OwnFiles::make(), OwnFiles::make());
+    let flags = one.write(folder.path());
+    let writ = Writ::start(&cluster, &[&flags[0], &flags[1], &flags[2], "--tls-reload-interval=100ms"]);
+    let ns = cluster.namespace("files");
+    let judged = |name: &str| {
+        ns.owns("proxytemplates.kuma.io", name);
+        let answer = cluster.kubectl(["apply", "-f", "-"]).stdin(&template(name).to_string()).run();
+        if answer.success { Ok(()) } else { Err(answer.stderr) }
+    };
+    assert_eq!(ca_bundle(&cluster), one.authority);
+    eventually(SOON, "a call by the first authority", || judged(&unique("files")));
+
+    // A pair of a stranger: whoever asks is told, and what API servers trust stays as it is.
+    let ready = || writ.get("/readyz").expect("an answer");
+    two.write_pair(folder.path());
+    eventually(SOON, "a reason", || match ready() {
+        (503, told) if told.contains("ca.crt: the certificate is not one of these authorities") => Ok(()),
+        (_, told) => Err(told),
+    });
+    assert_eq!(ca_bundle(&cluster), one.authority);
+    two.write(folder.path());
+    eventually(SOON, "the second authority", || match (ready().0, ca_bundle(&cluster)) {
+        (200, bundle) if bundle == two.authority => Ok(()),
+        (status, bundle) => Err(format!("{status} {bundle}")),
+    });
+    eventually(SOON, "a call by the second authority", || judged(&unique("files")));
+}
+
+/// A pair for Writ's Service and the authority that signed it, all PEM.
+struct OwnFiles {
+    authority: String,
+    chain: String,
+    key: String,
+}
+
+impl OwnFiles {
+    fn make() -> Self {
+        let [authority_key, key] = [(); 2].map(|()| rcgen::KeyPair::generate().expect("a key"));
+        let mut authority = rcgen::CertificateParams::new(Vec::<String>::new()).expect("no names");
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority_pem = authority.self_signed(&authority_key).expect("an authority").pem();
+        let leaf = rcgen::CertificateParams::new(vec!["writ.writ-system.svc".to_owned()]).expect("a name");
+        let leaf = leaf.signed_by(&key, &rcgen::Issuer::new(authority, authority_key)).expect("a leaf");
+        Self { authority: authority_pem, chain: leaf.pem(), key: key.serialize_pem() }
+    }
+
+    /// Gives the flags that name the files.
+    fn write(&self, folder: &Path) -> [String; 3] {
+        std::fs::write(folder.join("ca.crt"), &self.authority).expect("written");
+        self.write_pair(folder);
+        [("cert", "tls.crt"), ("key", "tls.key"), ("ca", "ca.crt")]
+            .map(|(flag, file)| format!("--tls-{flag}-file={}", folder.join(file).display()))
+    }
+
+    fn write_pair(&self, folder: &Path) {
+        std::fs::write(folder.join("tls.crt"), &self.chain).expect("written");
+        std::fs::write(folder.join("tls.key"), &self.key).expect("written");
+    }
 }
 
 #[test]
@@ -248,7 +316,7 @@ fn under_a_stream_of_calls(cluster: &Cluster, happens: impl FnOnce()) -> usize {
     calls
 }
 
-async fn client(kubeconfig: &Path) -> Client {
+pub(crate) async fn client(kubeconfig: &Path) -> Client {
     let file = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a configuration");
     Client::try_from(config).expect("a client")
@@ -269,14 +337,14 @@ fn kubeconfig(cluster: &Cluster) -> std::path::PathBuf {
 }
 
 /// The ports that the control plane claimed, by name.
-fn ports(cluster: &Cluster) -> std::collections::BTreeMap<String, String> {
+pub(crate) fn ports(cluster: &Cluster) -> std::collections::BTreeMap<String, String> {
     let text = std::fs::read_to_string(cluster.folder().expect("a local control plane").join("ports")).expect("ports");
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, port)| (name.to_owned(), port.to_owned())).collect()
 }
 
 /// The bundle in the first entry, as PEM; empty if there is none.
-fn ca_bundle(cluster: &Cluster) -> String {
+pub(crate) fn ca_bundle(cluster: &Cluster) -> String {
     ca_bundles(cluster, CONFIGURATIONS[0]).into_iter().next().unwrap_or_default()
 }
 

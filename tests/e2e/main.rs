@@ -7,6 +7,7 @@ mod certificates;
 mod chaos;
 mod definitions;
 mod generate;
+mod hostile;
 mod mesh;
 mod node;
 mod proxy_template;

@@ -43,7 +43,7 @@ fn refused(method: Method, path: &str, content_type: &str, body: &str, code: u16
 fn what_is_no_review_gets_a_status() {
     let json = "application/json";
     refused(Method::GET, "/validate", json, "", 405, "POST an AdmissionReview");
-    refused(Method::POST, "/", json, "{}", 404, "known paths: /validate");
+    refused(Method::POST, "/", json, "{}", 404, "known paths: /validate, /default");
     refused(Method::POST, "/validate/", json, "{}", 404, "known paths: /validate");
     refused(Method::POST, "/validate", "text/yaml", "{}", 415, "application/json");
     refused(Method::POST, "/validate", "", "{}", 415, "application/json");

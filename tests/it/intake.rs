@@ -507,3 +507,17 @@ fn what_is_no_review_is_refused_everywhere() {
         }
     }
 }
+
+#[test]
+fn a_path_that_leads_nowhere_is_told_which_do() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let request = hyper::Request::post("/mutate").body(Bytes::new()).unwrap();
+    let answer = runtime.block_on(handle_with(&World::new(), &request));
+    assert_eq!(answer.response.status().as_u16(), 404);
+    let body: Value = serde_json::from_slice(answer.response.body()).unwrap();
+    assert_eq!(
+        body["message"],
+        "no such path; known paths: /validate, /default, /policyvalidate, /validate/resources, /validate/fail, \
+         /validate/ignore"
+    );
+}

@@ -5,6 +5,7 @@
 mod support;
 
 mod admission;
+mod certificates;
 mod envoy;
 mod fuzz_corpus;
 mod generate;

@@ -132,6 +132,36 @@ async fn files_that_change_are_served_without_a_restart() {
 }
 
 #[tokio::test]
+async fn a_pair_that_its_authority_does_not_vouch_for_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (TestPair::make(), TestPair::make());
+    let [chain, key] = write(folder.path(), &one);
+    let authority = folder.path().join("ca.crt");
+    std::fs::write(&authority, &two.authority).unwrap();
+    let authority_flag = format!("--tls-ca-file={}", authority.display());
+    let serve = Serve::start(&["--offline", "--tls-reload-interval=20ms", &chain, &key, &authority_flag]);
+    let because = async |words: &str| {
+        let answer = async || Some(serve.admin("/readyz").await).filter(|answer| answer.body.contains(words));
+        assert_eq!(serve.until(words, answer).await.status, 503);
+    };
+    because("ca.crt: the certificate is not one of these authorities").await;
+    std::fs::write(&authority, "nonsense").unwrap();
+    because("ca.crt: the authorities cannot be read").await;
+    std::fs::write(&authority, &one.authority).unwrap();
+    serve.until_ready().await;
+
+    // What is in use stays in use while the file is spoiled, but only for the pair that it vouches for.
+    std::fs::write(&authority, "nonsense").unwrap();
+    let said = async || (serve.log.lock().unwrap().matches("cannot be read").count() == 2).then_some(());
+    serve.until("a warning", said).await;
+    assert_eq!(serve.admin("/readyz").await.status, 200);
+    write(folder.path(), &two);
+    because("the authorities cannot be read").await;
+    std::fs::write(&authority, &two.authority).unwrap();
+    serve.until_ready().await;
+}
+
+#[tokio::test]
 async fn a_stop_is_announced_then_drained() {
     let folder = tempfile::tempdir().unwrap();
     let pair = TestPair::make();
@@ -191,6 +221,13 @@ fn what_cannot_work_ends_at_once_with_a_reason() {
     cannot_run(&["--offline", "--tls-cert-file=none.crt", "--tls-key-file=none.key"], "none.crt");
     cannot_run(&["--offline", &chain, &key, &listen], "cannot listen on");
     cannot_run(&["--offline", &chain, &key, "--cert-lifetime=soon"], "write it like 90d");
+    for lifetime in ["0", "1s", "1000000d"] {
+        let flag = format!("--cert-lifetime={lifetime}");
+        cannot_run(&["--offline", &chain, &key, &flag], "must be from 5s to 36500d");
+    }
+    cannot_run(&["--offline", &chain, &key, "--tls-reload-interval=0"], "must be from 10ms to 1d");
+    cannot_run(&["--offline", &chain, &key, "--cert-lifetime=8s", "--cert-grace=3s"], "a quarter of --cert-lifetime");
+    cannot_run(&["--offline", &chain, &key, "--tls-ca-file=none.crt"], "reading none.crt");
     cannot_run(&["--offline", &chain, &key, "--log==="], "is not a log filter");
     cannot_run(&["--kubeconfig=none.kubeconfig"], "no way to the cluster");
 }

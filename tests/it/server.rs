@@ -224,6 +224,48 @@ async fn requests_over_the_limit_wait_and_are_then_told() {
 }
 
 #[tokio::test]
+async fn bodies_over_the_room_wait_and_are_then_told() {
+    let queue_time = Duration::from_millis(100);
+    let server = start(Limits { body: 100_000, bodies: 110_000, queue_time, ..Limits::default() }).await;
+    let mut first = server.client().connect(server.address).await.unwrap();
+    first.write_all(post("/wait", &"x".repeat(100_000)).as_bytes()).await.unwrap();
+    server.arrivals(1).await;
+
+    let mut second = server.client().connect(server.address).await.unwrap();
+    assert_eq!(ask(&mut second, &post("/", "small")).await.unwrap().body, "small");
+    let large = "y".repeat(70_000);
+    let answer = ask(&mut second, &post("/", &large)).await.unwrap();
+    assert_eq!(answer.status, 503);
+    assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{}", answer.head);
+    assert_eq!(answer.body, "busy: the limit of 110000 bytes of bodies is reached, try again\n");
+    let answer = http2(&server).await.send_request(request("/", &large)).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+
+    // One that waits gets its room, and gives it back.
+    second.write_all(post("/", &large).as_bytes()).await.unwrap();
+    server.gate.add_permits(1);
+    assert_eq!(read_answer(&mut first).await.unwrap().body.len(), 100_000);
+    assert_eq!(read_answer(&mut second).await.unwrap().body, large);
+    for _ in 0..3 {
+        assert_eq!(ask(&mut second, &post("/", &"z".repeat(100_000))).await.unwrap().status, 200);
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_are_only_announced_take_no_room() {
+    let server = start(Limits { body: 1 << 20, bodies: 1 << 20, ..Limits::default() }).await;
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        let mut stream = server.client().connect(server.address).await.unwrap();
+        let head = format!("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\nx", 1 << 20);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        silent.push(stream);
+    }
+    let mut stream = server.client().connect(server.address).await.unwrap();
+    assert_eq!(ask(&mut stream, &post("/", &"x".repeat(200_000))).await.unwrap().status, 200);
+}
+
+#[tokio::test]
 async fn connections_over_the_limit_wait_and_are_then_told() {
     let limits = Limits { connections: 1, queue_time: Duration::from_millis(100), ..Limits::default() };
     let server = start(limits).await;
@@ -238,6 +280,50 @@ async fn connections_over_the_limit_wait_and_are_then_told() {
     drop(first);
     let mut third = server.client().connect(server.address).await.unwrap();
     assert_eq!(ask(&mut third, &post("/", "third")).await.unwrap().status, 200);
+}
+
+/// Over HTTP/2 nobody says `connection: close`: who got no seat is told once and then let go, to come back for one.
+#[tokio::test]
+async fn a_multiplexed_connection_without_a_seat_ends_after_its_answer() {
+    let limits = Limits { connections: 1, queue_time: Duration::from_millis(100), ..Limits::default() };
+    let server = start(limits).await;
+    let mut first = server.client().connect(server.address).await.unwrap();
+    assert_eq!(ask(&mut first, &post("/", "first")).await.unwrap().status, 200);
+
+    let mut second = http2(&server).await;
+    let answer = second.send_request(request("/", "second")).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(answer.into_body().collect().await.unwrap().to_bytes().starts_with(b"busy: the limit of 1 connections"));
+    ends(&second).await;
+
+    drop(first);
+    let answer = http2(&server).await.send_request(request("/", "third")).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_multiplexed_connection_may_rest_only_so_long() {
+    let idle_time = Duration::from_millis(200);
+    let server = start(Limits { idle_time, ..Limits::default() }).await;
+    let mut multiplexed = http2(&server).await;
+    // Whoever waits for an answer does not rest.
+    let waiting = tokio::spawn(multiplexed.send_request(request("/wait", "busy")));
+    server.arrivals(1).await;
+    tokio::time::sleep(3 * idle_time).await;
+    server.gate.add_permits(1);
+    assert_eq!(waiting.await.unwrap().unwrap().status(), StatusCode::OK);
+    assert!(!multiplexed.is_closed());
+    assert_eq!(multiplexed.send_request(request("/", "again")).await.unwrap().status(), StatusCode::OK);
+    ends(&multiplexed).await;
+}
+
+async fn ends(connection: &Http2) {
+    let closed = async {
+        while !connection.is_closed() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, closed).await.expect("the server ends the connection");
 }
 
 #[tokio::test]

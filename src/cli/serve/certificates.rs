@@ -1,11 +1,12 @@
 //! Where the serving certificate comes from: files, or the keeper in the cluster. Either way it ends in the resolver, in a
 //! metric and in a readiness condition.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -14,7 +15,7 @@ use tracing::{error, info, warn};
 use super::CertificateArgs;
 use crate::cluster::certificates::{FixedBundle, Keeper, Report, Settings};
 use crate::server::{Certificates, Pair, PairFiles};
-use crate::telemetry::{Condition, Metrics};
+use crate::telemetry::{Condition, Health, Metrics};
 
 /// The ways to a certificate.
 pub(super) enum Source {
@@ -29,11 +30,14 @@ pub(super) struct Place {
     pub webhook_configuration: Vec<String>,
 }
 
-/// The file of the authority behind the pair's files, and who writes it into the webhook configurations.
+/// The file of the authority behind the pair's files, and who writes it into the webhook configurations, if there is a
+/// cluster.
 pub(super) struct Authority {
     file: PathBuf,
-    bundle: watch::Sender<String>,
-    keeper: FixedBundle,
+    condition: Condition,
+    /// The last one that vouched for the pair.
+    bundle: watch::Sender<Option<String>>,
+    keeper: Option<FixedBundle>,
 }
 
 /// Where a new certificate is put to use.
@@ -68,29 +72,31 @@ impl Source {
         place: Place,
         client: Option<Client>,
         sink: &Sink,
+        health: &Health,
     ) -> anyhow::Result<Self> {
+        let grace = args.grace()?;
         let Place { namespace, service, webhook_configuration } = place;
-        let default_grace = (args.cert_lifetime / 24).min(Duration::from_secs(60 * 60));
         let settings = Settings {
             namespace,
             service,
             configurations: webhook_configuration,
             secret: args.cert_secret,
             lifetime: args.cert_lifetime,
-            grace: args.cert_grace.unwrap_or(default_grace),
+            grace,
         };
         match (args.tls_cert_file.zip(args.tls_key_file), client) {
             (Some((chain, key)), client) => {
                 let (files, pair) = PairFiles::open(chain, key).await?;
                 sink.serve(&pair);
-                let mut authority = None;
-                if let (Some(file), Some(client)) = (args.tls_ca_file, client) {
-                    let text = tokio::fs::read_to_string(&file).await;
-                    let text = text.with_context(|| format!("reading {}", file.display()))?;
-                    let (bundle, wanted) = watch::channel(text);
-                    let keeper = FixedBundle::new(client, settings, wanted);
-                    authority = Some(Box::new(Authority { file, bundle, keeper }));
+                if let Some(file) = &args.tls_ca_file {
+                    tokio::fs::read(file).await.with_context(|| format!("reading {}", file.display()))?;
                 }
+                let authority = args.tls_ca_file.map(|file| {
+                    let condition = health.condition("authority", "not read yet");
+                    let (bundle, wanted) = watch::channel(None);
+                    let keeper = client.map(|client| FixedBundle::new(client, settings, wanted));
+                    Box::new(Authority { file, condition, bundle, keeper })
+                });
                 let interval = args.tls_reload_interval;
                 Ok(Self::Files { files, interval, authority })
             }
@@ -111,17 +117,23 @@ impl Source {
                 files.follow(interval, |pair| sink.serve(&pair)).await;
             }
             Self::Files { files, interval, authority: Some(authority) } => {
-                let Authority { file, bundle, keeper } = *authority;
+                let Authority { file, condition, bundle, keeper } = *authority;
                 let told = |trouble: Option<String>| {
                     if trouble.is_some() {
                         sink.metrics.certificate_error();
                     }
                     sink.settle(trouble);
                 };
+                let keeping = async {
+                    match keeper {
+                        Some(keeper) => keeper.run(told).await,
+                        None => sink.settle(None),
+                    }
+                };
                 tokio::join!(
                     files.follow(interval, |pair| sink.serve(&pair)),
-                    follow_authority(file, interval, bundle),
-                    keeper.run(told),
+                    follow_authority(&file, interval, &bundle, &sink, &condition),
+                    keeping,
                 );
             }
             Self::Keeper { keeper, reports } => {
@@ -131,21 +143,43 @@ impl Source {
     }
 }
 
-/// Reads the authority's file again and again. One that is gone or empty changes nothing.
-async fn follow_authority(file: PathBuf, interval: Duration, bundle: watch::Sender<String>) {
+/// Looks again and again whether the authority's file vouches for the pair in use, and hands it on if it does. One that is
+/// gone, spoiled or a stranger's changes nothing as long as the last good one will do.
+async fn follow_authority(
+    file: &Path,
+    interval: Duration,
+    bundle: &watch::Sender<Option<String>>,
+    sink: &Sink,
+    condition: &Condition,
+) {
+    let vouches = |text: &str| {
+        let judged = sink.certificates.vouched_for(text.as_bytes(), Timestamp::now().as_second());
+        judged.map_err(|error| format!("{}: {error}", file.display()))
+    };
+    let mut told = None;
     loop {
-        sleep(interval).await;
-        match tokio::fs::read_to_string(&file).await {
-            Ok(text) if text.trim().is_empty() => warn!(file = %file.display(), "The authority's file is empty"),
+        let found = tokio::fs::read_to_string(file).await.map_err(|error| format!("{}: {error}", file.display()));
+        let trouble = match found.and_then(|text| vouches(&text).map(|()| text)) {
             Ok(text) => {
-                bundle.send_if_modified(|known| {
-                    let changed = *known != text;
-                    *known = text;
-                    changed
-                });
+                bundle.send_if_modified(|known| known.replace(text).as_ref() != known.as_ref());
+                None
             }
-            Err(error) => warn!(file = %file.display(), %error, "The authority's file cannot be read"),
+            Err(trouble) => Some(trouble),
+        };
+        match &trouble {
+            Some(trouble) if bundle.borrow().as_deref().is_none_or(|known| vouches(known).is_err()) => {
+                condition.fails(trouble);
+            }
+            _ => condition.holds(),
         }
+        if trouble != told {
+            if let Some(error) = &trouble {
+                warn!(error, "The authority's file does not vouch for the certificate");
+                sink.metrics.certificate_error();
+            }
+            told = trouble;
+        }
+        sleep(interval).await;
     }
 }
 

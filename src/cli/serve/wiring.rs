@@ -1,6 +1,8 @@
 //! Starts every long-lived part, holds their handles, and ends them in order. A part that ends unasked ends the process.
 
+use std::future::poll_fn;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +12,7 @@ use hyper::Request;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
 use tracing::info;
 
@@ -67,9 +69,11 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     } = args;
     let plane = Arc::new(control_plane.resolve()?);
     let Ports { listen, admin_listen } = ports;
-    let LimitArgs { body_limit, max_connections, max_requests, queue_time, drain_delay, drain_timeout } = limits;
+    let LimitArgs { body_limit, body_memory, max_connections, max_requests, queue_time, drain_delay, drain_timeout } =
+        limits;
     let limits = Limits {
         body: body_limit,
+        bodies: body_memory,
         connections: max_connections.max(1) as usize,
         requests: max_requests.max(1) as usize,
         queue_time,
@@ -111,7 +115,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         .zip(controller.as_ref())
         .map(|(client, controller)| Arc::new(KnownRoutes::new(Api::new(client), controller.discovery())));
     let place = Place { namespace, service, webhook_configuration };
-    let source = Source::open(certificates, place, client, &sink).await?;
+    let source = Source::open(certificates, place, client, &sink, &health).await?;
     let https = Bound::bind(listen).await?;
     let admin = Bound::bind(admin_listen).await?;
     info!(https = %https.address(), admin = %admin.address(), version = env!("CARGO_PKG_VERSION"), "Listening");
@@ -263,11 +267,16 @@ async fn admit(
     metrics: &Metrics,
 ) -> hyper::Response<Bytes> {
     let started = Instant::now();
-    let webhook::Answer { response, outcome } = match front {
-        Some(front) if !webhook::PATHS.contains(&request.uri().path()) => webhook::handle_with(front, request).await,
-        _ if request.body().len() > LARGE_BODY => tokio::task::block_in_place(|| webhook::handle(request, view)),
-        _ => webhook::handle(request, view),
+    let answering = async {
+        match front {
+            Some(front) if !webhook::PATHS.contains(&request.uri().path()) => {
+                webhook::handle_with(front, request).await
+            }
+            _ => webhook::handle(request, view),
+        }
     };
+    let large = request.body().len() > LARGE_BODY;
+    let webhook::Answer { response, outcome } = if large { aside(answering).await } else { answering.await };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,
         webhook::Outcome::Denied => Outcome::Denied,
@@ -275,6 +284,13 @@ async fn admit(
     };
     metrics.request(outcome, started.elapsed());
     response
+}
+
+/// Lets a future take its time: whoever waits for this thread is moved to another whenever it works, and while it waits it
+/// keeps no thread.
+async fn aside<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| block_in_place(|| future.as_mut().poll(context))).await
 }
 
 fn unexpected(ended: Option<Result<&'static str, tokio::task::JoinError>>) -> anyhow::Error {

@@ -108,8 +108,14 @@ async fn ensure_one<C: Configuration>(
             info!(resource, "CA bundle written");
             Ok(Change::Written)
         }
-        // The test on the version failed: somebody else was faster.
-        Err(ClusterError::Rejected { resource, .. }) => Err(ClusterError::Conflict { resource }),
+        // A failed test on the version is told like any other refusal: what is there now says which of them it was.
+        Err(refusal @ ClusterError::Rejected { .. }) => {
+            let now = call("get", &resource, api.get_opt(name)).await?;
+            match now.is_some_and(|now| now.resource_version() == found.resource_version()) {
+                true => Err(refusal),
+                false => Err(ClusterError::Conflict { resource }),
+            }
+        }
         Err(error) => Err(error),
     }
 }

@@ -51,7 +51,8 @@ impl fmt::Debug for Unit {
 impl Unit {
     /// Makes a new authority and a leaf for these names.
     pub(super) fn issue(names: &[String], now: Timestamp, lifetime: Duration) -> Result<Self, UnitError> {
-        let validity = Validity { from: now - (lifetime / 10).min(MOST_BACKDATED), until: now + lifetime };
+        let until = now.checked_add(lifetime).unwrap_or(Timestamp::MAX);
+        let validity = Validity { from: now - (lifetime / 10).min(MOST_BACKDATED), until };
 
         let authority_key = KeyPair::generate()?;
         let mut authority = CertificateParams::new(Vec::<String>::new())?;
@@ -140,6 +141,13 @@ mod tests {
     fn lives_from_a_tenth_before_to_the_end() {
         let second = |it| Timestamp::from_second(it).unwrap();
         assert_eq!(make().validity, Validity { from: second(1_000_000 - 300), until: second(1_003_000) });
+    }
+
+    #[test]
+    fn no_life_is_too_long_to_be_written_down() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let unit = Unit::issue(&names(), now, Duration::MAX).unwrap();
+        assert!(unit.validity.until > Timestamp::from_second(100_000_000_000).unwrap());
     }
 
     #[test]

@@ -1,0 +1,246 @@
+//! The keeper of certificates before a scripted API server: lost races, outages at the wrong moment, refusals.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::{Method, Request, Response};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use writ::cluster::certificates::{FixedBundle, Keeper, Report, Settings};
+use writ::cluster::connect;
+use writ::server::{Bound, Limits, Shutdown};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// What is stored, and how the next calls go wrong.
+#[derive(Default)]
+struct World {
+    secret: Option<Value>,
+    version: u32,
+    bundle: Option<String>,
+    /// So many reads of the Secret find nothing, as if it were about to be written.
+    unseen: usize,
+    outages: usize,
+    refusals: VecDeque<Refusal>,
+}
+
+/// Why a patch is refused.
+enum Refusal {
+    ForGood,
+    /// Somebody else has changed the configuration meanwhile.
+    Late,
+}
+
+/// An API server with one Secret and one webhook configuration.
+struct Server {
+    task: JoinHandle<()>,
+    _shutdown: Shutdown,
+    _folder: tempfile::TempDir,
+    client: kube::Client,
+    world: Arc<Mutex<World>>,
+    /// Tells one watch of the Secret that something happened.
+    touched: Arc<Notify>,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let bound = Bound::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = bound.address();
+        let (shutdown, drain) = Shutdown::new();
+        let (world, touched) = (Arc::new(Mutex::new(World::default())), Arc::new(Notify::new()));
+        let (asked, touches) = (world.clone(), touched.clone());
+        let answer = move |request: Request<Bytes>| {
+            let (asked, touches) = (asked.clone(), touches.clone());
+            async move {
+                let about_secrets = request.uri().path().contains("/secrets");
+                if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+                    if !about_secrets {
+                        std::future::pending::<()>().await;
+                    }
+                    touches.notified().await;
+                    let metadata = json!({"name": "pair", "namespace": "ns", "resourceVersion": "9"});
+                    let object =
+                        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata});
+                    return respond(200, &json!({"type": "MODIFIED", "object": object}));
+                }
+                let mut world = asked.lock().unwrap();
+                if about_secrets { world.secrets(&request) } else { world.configurations(&request) }
+            }
+        };
+        let task = tokio::spawn(bound.serve(None, answer, Limits::default(), (), drain));
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: c, user: u}}}}],
+              clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}], users: [{{name: u, user: {{}}}}]}}"
+        );
+        std::fs::write(&kubeconfig, text).unwrap();
+        let client = connect(Some(&kubeconfig), None).await.unwrap();
+        Self { task, _shutdown: shutdown, _folder: folder, client, world, touched }
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    /// A keeper at work, and what it reports.
+    fn keeper(&self) -> (JoinHandle<()>, watch::Receiver<Report>) {
+        let (keeper, reports) = Keeper::new(self.client.clone(), settings());
+        (tokio::spawn(keeper.run()), reports)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl World {
+    fn secrets(&mut self, request: &Request<Bytes>) -> Response<Bytes> {
+        let named = request.uri().path().ends_with("/pair");
+        match *request.method() {
+            Method::GET if !named => list(),
+            Method::GET if self.unseen > 0 => {
+                self.unseen -= 1;
+                failure(404, "NotFound", "not there yet")
+            }
+            Method::GET => match &self.secret {
+                Some(secret) => respond(200, secret),
+                None => failure(404, "NotFound", "not there"),
+            },
+            _ if self.outages > 0 => {
+                self.outages -= 1;
+                failure(500, "InternalError", "not now")
+            }
+            Method::POST if self.secret.is_some() => failure(409, "AlreadyExists", "somebody was faster"),
+            _ => {
+                self.version += 1;
+                let mut secret: Value = serde_json::from_slice(request.body()).unwrap();
+                secret["metadata"]["resourceVersion"] = self.version.to_string().into();
+                respond(200, self.secret.insert(secret))
+            }
+        }
+    }
+
+    fn configurations(&mut self, request: &Request<Bytes>) -> Response<Bytes> {
+        let path = request.uri().path();
+        if !path.ends_with("/writ") {
+            return list();
+        }
+        if !path.contains("/validating") {
+            return failure(404, "NotFound", "only a validating one");
+        }
+        if request.method() == Method::PATCH {
+            match self.refusals.pop_front() {
+                Some(Refusal::ForGood) => return failure(422, "Invalid", "this bundle is not to our taste"),
+                Some(Refusal::Late) => {
+                    self.version += 1;
+                    return failure(422, "Invalid", "the test failed");
+                }
+                None => {}
+            }
+            let patch: Value = serde_json::from_slice(request.body()).unwrap();
+            self.bundle = Some(patch[1]["value"].as_str().unwrap().to_owned());
+            self.version += 1;
+        }
+        let mut call = json!({"service": {"name": "writ", "namespace": "ns"}});
+        if let Some(bundle) = &self.bundle {
+            call["caBundle"] = bundle.as_str().into();
+        }
+        let entry = json!({"name": "a.writ.dev", "sideEffects": "None", "admissionReviewVersions": ["v1"], "clientConfig": call});
+        let metadata = json!({"name": "writ", "resourceVersion": self.version.to_string()});
+        respond(200, &json!({"metadata": metadata, "webhooks": [entry]}))
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        namespace: "ns".to_owned(),
+        secret: "pair".to_owned(),
+        service: "writ".to_owned(),
+        configurations: vec!["writ".to_owned()],
+        lifetime: Duration::from_secs(3600),
+        grace: Duration::from_secs(60),
+    }
+}
+
+fn list() -> Response<Bytes> {
+    let kind = "PartialObjectMetadataList";
+    respond(
+        200,
+        &json!({"apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": {"resourceVersion": "1"}, "items": []}),
+    )
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> Response<Bytes> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
+    });
+    respond(code, &status)
+}
+
+fn respond(code: u16, value: &Value) -> Response<Bytes> {
+    let response = Response::builder().status(code).header("content-type", "application/json");
+    response.body(Bytes::from(format!("{value}\n"))).unwrap()
+}
+
+async fn settled(reports: &mut watch::Receiver<Report>) -> Report {
+    let settled = reports.wait_for(|report| report.unit.is_some() && report.trouble.is_none());
+    timeout(SOON, settled).await.expect("a settled pair").unwrap().clone()
+}
+
+#[tokio::test]
+async fn whoever_comes_second_takes_the_pair_of_the_first_and_complains_of_nothing() {
+    let server = Server::start().await;
+    let (_first, mut reports) = server.keeper();
+    let first = settled(&mut reports).await;
+    server.world().unseen = 1;
+    let (_second, mut reports) = server.keeper();
+    let second = settled(&mut reports).await;
+    assert_eq!(server.world().unseen, 0, "the second began without a Secret");
+    assert_eq!(second.unit, first.unit);
+    assert_eq!((first.failures, second.failures), (0, 0));
+}
+
+#[tokio::test]
+async fn a_deleted_secret_comes_back_as_it_was_even_if_writing_fails_at_first() {
+    let server = Server::start().await;
+    let (_keeper, mut reports) = server.keeper();
+    let before = settled(&mut reports).await;
+    let stored = {
+        let mut world = server.world();
+        world.outages = 2;
+        world.secret.take().unwrap()
+    };
+    server.touched.notify_one();
+    timeout(SOON, reports.wait_for(|report| report.failures == 2)).await.expect("two failures").unwrap();
+    let back = async {
+        while server.world().secret.is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, back).await.expect("the Secret is back");
+    assert_eq!(server.world().secret.as_ref().unwrap()["data"], stored["data"]);
+    assert_eq!(reports.borrow().unit, before.unit);
+}
+
+#[tokio::test]
+async fn a_refused_bundle_is_told_with_the_reason_and_a_lost_race_is_not_told() {
+    let server = Server::start().await;
+    server.world().refusals.extend([Refusal::Late, Refusal::ForGood]);
+    let (_bundle, wanted) = watch::channel(Some("an authority".to_owned()));
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let keeper = FixedBundle::new(server.client.clone(), settings(), wanted);
+    let keeping = tokio::spawn(keeper.run(move |trouble| tell.send(trouble).unwrap()));
+    let mut next = async || timeout(SOON, told.recv()).await.expect("a word").unwrap();
+    let trouble = next().await.expect("the refusal");
+    assert!(trouble.contains("cannot patch validatingwebhookconfigurations/writ: this bundle"), "{trouble}");
+    assert_eq!(next().await, None);
+    assert_eq!(server.world().bundle.as_deref(), Some("YW4gYXV0aG9yaXR5"));
+    keeping.abort();
+}
