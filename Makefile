@@ -21,14 +21,15 @@ lint: ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 
-# Envoy comes ready-made; the cluster's programs are built beside the Rust code the first time, and the tests wait for both.
+# What is needed of the test cluster is built beside the Rust code the first time; whoever needs both waits for both.
+beside = tests/cluster/beside control-plane
+
+# Envoy comes ready-made.
 .PHONY: test
 test: ## all tests that need no root, on a control plane of their own (WRIT_SKIP_CLUSTER=1, WRIT_SKIP_ENVOY=1: without)
 	@[ -n "$${WRIT_SKIP_ENVOY:-}" ] || tests/envoy/install >/dev/null
 	@if [ -z "$${WRIT_SKIP_CLUSTER:-}" ] && [ -z "$${WRIT_TEST_KUBECONFIG:-}" ]; then \
-	  tests/cluster/build >/dev/null & programs=$$!; \
-	  $(CARGO) test --locked --no-run; \
-	  wait $$programs; \
+	  $(beside) $(CARGO) test --locked --no-run; \
 	fi
 	$(CARGO) test --locked
 
@@ -79,7 +80,8 @@ cluster-stop: ## stop it, and a Writ that `make run` started
 	@tests/cluster/down
 
 .PHONY: run
-run: build ## Writ on that control plane, with examples to try (CONTEXT=name: on a cluster of your kubeconfig)
+run: ## Writ on that control plane, with examples to try (CONTEXT=name: on a cluster of your kubeconfig)
+	@$(beside) $(CARGO) build --locked
 	@tests/cluster/tour $(if $(CONTEXT),--context '$(CONTEXT)')
 
 .PHONY: image

@@ -6,8 +6,15 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 me=tests/cluster/$(basename "$0")
 names=() pids=() # the programs that `start` started, in order
 
-# Nothing here talks to anything but this machine; a proxy from the environment would only get in the way.
-unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
+# What is downloaded may come through a proxy; whatever is of the cluster must not: this machine, the addresses of pods and
+# Services (node.sh, control-plane.sh), and the names by which the API server calls webhooks. Some read only addresses, some
+# only one of the two variables.
+direct=localhost,127.0.0.1,127.0.0.0/8,::1,10.244.0.1,10.244.0.0/24,10.96.0.0/16,.svc,.cluster.local
+case ${NO_PROXY:-${no_proxy:-}} in
+  '*' | *"$direct") ;;
+  '') export NO_PROXY=$direct no_proxy=$direct ;;
+  *) export NO_PROXY=${NO_PROXY:-$no_proxy},$direct && export no_proxy=$NO_PROXY ;;
+esac
 
 say() { echo "$me: $*" >&2; }
 die() {
@@ -17,6 +24,20 @@ die() {
 
 require() { # program, Debian package
   command -v "$1" >/dev/null || die "needs $1 (Debian: apt-get install $2)"
+}
+
+# Whether a process is a script of the test cluster: the number in a file that was left behind may be anybody's by now.
+ours() { # pid
+  local line
+  [[ $1 =~ ^[0-9]+$ ]] || return 1
+  if [ -e /proc/self/cmdline ]; then
+    line=$({ tr '\0' ' ' <"/proc/$1/cmdline"; } 2>/dev/null) || return 1
+  elif command -v ps >/dev/null; then
+    line=$(ps -o args= -p "$1") || return 1
+  else
+    die "cannot tell what process $1 is without ps (Debian: apt-get install procps)"
+  fi
+  [[ $line == *tests/cluster/* ]]
 }
 
 # --- programs -----------------------------------------------------------------------------------------------------

@@ -54,6 +54,9 @@ refuse_other_node() {
       die "a Kubernetes node is at home on this machine (iptables has KUBE- chains)"
     fi
   done
+  if [ -n "$(find_cgroups)" ]; then
+    die "a Kubernetes node is at home on this machine (there are cgroups named kubepods)"
+  fi
   if ip route show "$pods" | grep -q . || ip route show "$services" | grep -q .; then
     die "$pods or $services is in use on this machine"
   fi
@@ -250,7 +253,12 @@ programs_of() { # folder
   done
 }
 
-find_cgroups() { find /sys/fs/cgroup -depth -type d \( -path '*/kubepods' -o -path '*/kubepods/*' \) 2>/dev/null; }
+# The pods' cgroups: `kubepods` at the top of each hierarchy and whatever is below. Those further down are of clusters that
+# run in containers.
+find_cgroups() {
+  awk '$5 ~ "^/sys/fs/cgroup" && / - cgroup2? / { print $5 "/kubepods" }' /proc/self/mountinfo |
+    while read -r top; do find "$top" -depth -type d 2>/dev/null; done
+}
 
 remove_cgroups() {
   local group

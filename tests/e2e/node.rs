@@ -97,6 +97,9 @@ fn the_pods_have_no_more_than_they_need() {
     let loose = "{apiVersion: v1, kind: Pod, metadata: {name: loose}, spec: {containers: [{name: a, image: writ}]}}";
     let answer = writ(cluster, &["create", "--dry-run=server", "-f", "-"]).stdin(loose).run();
     assert!(!answer.success && answer.stderr.contains("violates PodSecurity \"restricted"), "{answer:?}");
+    let read_only = "jsonpath={.items[*].spec.containers[*].securityContext.readOnlyRootFilesystem}";
+    let selector = "--selector=app.kubernetes.io/name=writ";
+    assert_eq!(writ(cluster, &["get", "pods", selector, "--output", read_only]).ok(), "true true");
     // On this machine one can look at the processes themselves.
     if cluster.folder().is_some() {
         let statuses = statuses_of("/writ serve");
@@ -205,11 +208,12 @@ fn uninstalling_leaves_nothing() {
     });
 }
 
-/// Everything in the cluster that has Writ in its name or namespace, of whatever kind.
+/// Everything in the cluster that has Writ in its name or namespace, of whatever kind, and the definitions of its kinds.
 fn of_writ(cluster: &Cluster) -> Vec<String> {
     let kinds = cluster.kubectl(["api-resources", "--verbs=list", "--output=name"]).ok();
     let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
     let columns = "--output=custom-columns=:.kind,:.metadata.namespace,:.metadata.name";
     let all = cluster.kubectl(["get", &kinds.join(","), "--all-namespaces", "--no-headers", columns]).ok();
-    all.lines().filter(|line| line.contains("writ") || line.contains("kuma.io")).map(str::to_owned).collect()
+    let is_ours = |line: &&str| ["writ", "kuma.io", "kyverno.io"].iter().any(|part| line.contains(part));
+    all.lines().filter(is_ours).map(str::to_owned).collect()
 }

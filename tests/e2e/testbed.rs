@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{self, ControlPlane, eventually, root, unique};
+use crate::support::{self, ControlPlane, Writ, eventually, root, unique};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -113,6 +113,7 @@ fn rights_are_the_least() {
         ("get", "secrets/writ-certificates", "writ-system", true),
         ("watch", "secrets/writ-certificates", "writ-system", true),
         ("update", "secrets/writ-certificates", "writ-system", true),
+        ("patch", "secrets/writ-certificates", "writ-system", false),
         ("get", "secrets/writ-progress", "writ-system", true),
         ("update", "secrets/writ-progress", "writ-system", false),
         ("get", "secrets/other", "writ-system", false),
@@ -121,6 +122,10 @@ fn rights_are_the_least() {
         ("get", "secrets/writ-certificates", "kube-system", false),
         ("patch", &format!("{webhook}/writ"), "default", true),
         ("patch", &format!("{webhook}/other"), "default", false),
+        ("update", &format!("{webhook}/writ"), "default", false),
+        ("update", &format!("{webhook}/writ-resources"), "default", true),
+        ("patch", "mutatingwebhookconfigurations/writ", "default", true),
+        ("patch", "mutatingwebhookconfigurations/writ-resources", "default", false),
         ("create", webhook, "default", true),
         ("delete", &format!("{webhook}/writ"), "default", false),
         ("list", "pods", "writ-system", false),
@@ -128,15 +133,71 @@ fn rights_are_the_least() {
         ("list", "namespaces", "default", true),
         ("delete", "namespaces/default", "default", false),
         ("create", "configmaps", "default", false),
-        ("update", "configmaps/writ-progress", "writ-system", true),
+        ("patch", "configmaps/writ-progress", "writ-system", true),
+        ("update", "configmaps/writ-progress", "writ-system", false),
         ("update", "configmaps/other", "writ-system", false),
         ("update", "leases.coordination.k8s.io/writ", "writ-system", true),
+        ("patch", "leases.coordination.k8s.io/writ", "writ-system", false),
         ("update", "leases.coordination.k8s.io/other", "writ-system", false),
         ("update", "clusterpolicies.kyverno.io/x", "default", false),
+        ("delete", "updaterequests.kyverno.io", "writ-system", true),
+        ("update", "updaterequests.kyverno.io", "writ-system", false),
+        ("patch", "events.events.k8s.io", "default", false),
     ] {
         assert_eq!(may(verb, what, namespace), expected, "{verb} {what} in {namespace}");
     }
 }
+
+/// What Writ makes at run time goes with the install. What rules made stays, if Writ ends before its definitions do.
+#[test]
+fn an_uninstall_takes_what_is_writs_and_leaves_what_rules_made() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    let writ = Writ::start(&cluster, &[]);
+    cluster.kubectl(["apply", "-f", "-"]).stdin(GRANTED).ok();
+    eventually(SOON, "the rights", || {
+        let answer = cluster.kubectl(["auth", "can-i", "watch", "configmaps", "-A", AS_WRIT]).run();
+        if answer.success { Ok(()) } else { Err(answer.stdout) }
+    });
+    cluster.kubectl(["apply", "-f", "-"]).stdin(POLICY).ok();
+    cluster.kubectl(["create", "configmap", "trigger"]).ok();
+    eventually(SOON, "what the rule makes", || {
+        let answer = cluster.kubectl(["get", "configmap", "made"]).run();
+        if answer.success { Ok(()) } else { Err(answer.stderr) }
+    });
+    cluster.kubectl(["get", "validatingwebhookconfiguration", "writ-resources"]).ok();
+
+    assert!(writ.terminate().is_some_and(|status| status.success()));
+    let folder = root().join("manifests/overlays/local").display().to_string();
+    cluster.kubectl(["delete", "-k", &folder, "--wait=false"]).ok();
+    eventually(Duration::from_secs(60), "the end of everything", || {
+        let webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+        let left = cluster.kubectl(["get", webhooks, "--output=name"]).ok();
+        // One definition stands for all: a server takes a minute to forget so many.
+        let policies = cluster.kubectl(["get", "clusterpolicies"]).run();
+        if left.is_empty() && !policies.success { Ok(()) } else { Err(format!("{left}{}", policies.stdout)) }
+    });
+    cluster.kubectl(["get", "configmap", "made"]).ok();
+}
+
+const AS_WRIT: &str = "--as=system:serviceaccount:writ-system:writ";
+
+const GRANTED: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: uninstall-tests, labels: {rbac.writ.dev/aggregate: "true"}}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, create, update, patch, delete]}]
+"#;
+
+const POLICY: &str = r#"
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: uninstall-tests}
+spec:
+  rules:
+    - name: out
+      match: {any: [{resources: {kinds: [ConfigMap], names: [trigger], namespaces: [default]}}]}
+      generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: made, namespace: default, data: {data: {a: b}}}
+"#;
 
 /// As much of cert-manager as an API server needs to take its objects.
 const CERT_MANAGER: &str = "

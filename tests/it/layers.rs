@@ -12,10 +12,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("server", &[]),
     ("telemetry", &[]),
     ("index", &["core", "compile"]),
-    ("webhook", &["core", "compile", "index", "telemetry"]),
-    ("cluster", &["core", "telemetry"]),
+    ("webhook", &["core", "compile", "index"]),
+    ("cluster", &["core"]),
     ("controller", &["core", "compile", "index", "cluster", "telemetry"]),
-    ("cli", &["core", "api", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"]),
+    ("cli", &["core", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"]),
 ];
 
 /// What the engine must not even mention: it learns the world through its arguments.

@@ -23,6 +23,24 @@ fn the_first_policy_makes_what_the_readme_says() {
 }
 
 #[test]
+fn the_refused_example_is_told_what_the_readme_says() {
+    let block = block(&readme(), "console", 2);
+    let said = block.split_once("$ writ validate filter-without-type.yaml").expect("the command").1;
+    let shown = said.split_once('\n').expect("a command and its output").1;
+
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/examples/refused");
+    let file = folder.join("filter-without-type.yaml").into_os_string();
+    let told = run(["writ".into(), "validate".into(), file]);
+    let told = told.replace(&format!("{}/", folder.display()), "");
+    assert_eq!(shown.lines().count(), told.lines().count(), "{told}");
+    for (shown, told) in shown.lines().zip(told.lines()) {
+        // An ellipsis stands for whatever is there.
+        let (start, end) = shown.split_once('…').unwrap_or((shown, ""));
+        assert!(told.starts_with(start) && told.ends_with(end), "{shown}\n{told}");
+    }
+}
+
+#[test]
 fn every_command_is_in_the_table() {
     let (readme, help) = (readme(), run(["writ".into(), "--help".into()]));
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
