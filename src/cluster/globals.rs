@@ -166,8 +166,7 @@ impl Globals {
                 }
                 Err(error) => warn!(entry = entry.name, %error, "Cannot ask for the kinds of the cluster"),
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(next(&mut pause)).await;
         }
     }
 
@@ -203,19 +202,32 @@ impl Globals {
     }
 
     async fn poll(&self, entry: &Arc<GlobalEntry>, poll: &GlobalPoll, way: &Way) {
+        let (mut pause, mut left, mut outage) = (FIRST_PAUSE, poll.retries, false);
         loop {
-            let mut asked = ask(poll, way).await;
-            let mut pause = FIRST_PAUSE;
-            for _ in 0..poll.retries {
-                if asked.is_ok() {
-                    break;
+            let wait = match ask(poll, way).await {
+                Ok(data) => {
+                    (pause, left, outage) = (FIRST_PAUSE, poll.retries, false);
+                    self.fill(entry, Content::Response(Arc::new(data)));
+                    poll.every
                 }
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                asked = ask(poll, way).await;
-            }
-            self.fill(entry, asked.map_or_else(Content::Failed, |data| Content::Response(Arc::new(data))));
-            sleep(poll.every).await;
+                // Nothing is known of the data then: what there is stays, and nothing stays on its way.
+                Err(Unanswered::Outage(error)) => {
+                    if !std::mem::replace(&mut outage, true) {
+                        warn!(entry = entry.name, %error, "Cannot refresh a global context entry");
+                    }
+                    next(&mut pause)
+                }
+                Err(Unanswered::Failed(_)) if left > 0 => {
+                    left -= 1;
+                    next(&mut pause)
+                }
+                Err(Unanswered::Failed(reason)) => {
+                    (pause, left, outage) = (FIRST_PAUSE, poll.retries, false);
+                    self.fill(entry, Content::Failed(reason));
+                    poll.every.min(LONGEST_PAUSE)
+                }
+            };
+            sleep(wait).await;
         }
     }
 
@@ -286,10 +298,27 @@ impl Shelf {
     }
 }
 
-async fn ask(poll: &GlobalPoll, way: &Way) -> Result<Value, String> {
-    let fetch = poll.fetch(&way.outbound).map_err(|refusal| refusal.to_string())?;
-    let answer = way.reader.answer(&fetch).await.map_err(|error| error.to_string())?;
-    GlobalPoll::data(&fetch, &answer)
+/// Why a call brought no data.
+enum Unanswered {
+    /// The API server is not there.
+    Outage(ClusterError),
+    Failed(String),
+}
+
+async fn ask(poll: &GlobalPoll, way: &Way) -> Result<Value, Unanswered> {
+    let fetch = poll.fetch(&way.outbound).map_err(|refusal| Unanswered::Failed(refusal.to_string()))?;
+    let answer = way.reader.answer(&fetch).await.map_err(|error| match error {
+        outage if outage.is_outage() => Unanswered::Outage(outage),
+        other => Unanswered::Failed(other.to_string()),
+    })?;
+    GlobalPoll::data(&fetch, &answer).map_err(Unanswered::Failed)
+}
+
+/// How long to wait now; twice as long the next time.
+fn next(pause: &mut Duration) -> Duration {
+    let now = *pause;
+    *pause = (now * 2).min(LONGEST_PAUSE);
+    now
 }
 
 fn not_yet(reason: &str) -> ClusterError {

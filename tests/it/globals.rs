@@ -318,6 +318,36 @@ async fn a_call_that_fails_is_tried_again_before_the_entry_fails() {
 }
 
 #[tokio::test]
+async fn an_outage_is_no_failure_of_the_entry() {
+    let server = Server::start().await;
+    let polls = || server.polls.load(Ordering::SeqCst);
+    let more_polls = async |before: usize| {
+        let deadline = Instant::now() + SOON;
+        while polls() < before + 2 {
+            assert!(Instant::now() < deadline, "{} calls", polls());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    server.set("/version", Err(503));
+    let rarely = json!({"urlPath": "/version", "refreshInterval": "1h", "retryLimit": 0});
+    let keeping = server.keep(json!({"apiCall": rarely}));
+    more_polls(0).await;
+    assert_eq!(server.ask("e", &Reach::Cluster).await, None, "the data is on its way");
+    server.set("/version", Ok(json!({"n": 1})));
+    server.becomes("e", Ok(json!({"n": 1}))).await;
+    keeping.abort();
+
+    let often = json!({"urlPath": "/version", "refreshInterval": "1s", "retryLimit": 0});
+    let _keeping = server.keep(json!({"apiCall": often}));
+    server.becomes("e", Ok(json!({"n": 1}))).await;
+    server.set("/version", Err(503));
+    more_polls(polls()).await;
+    assert_eq!(server.ask("e", &Reach::Cluster).await, Some(Ok(json!({"n": 1}))), "what there is stays");
+    server.set("/version", Ok(json!({"n": 2})));
+    server.becomes("e", Ok(json!({"n": 2}))).await;
+}
+
+#[tokio::test]
 async fn a_call_of_a_service_passes_the_operators_list() {
     let mut server = Server::start().await;
     server.way.outbound = Outbound::default();
