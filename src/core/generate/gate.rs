@@ -114,9 +114,8 @@ impl<'g> Gate<'g> {
         ca_bundle: Option<String>,
         body: Option<String>,
     ) -> Result<Fetch, Refusal> {
-        let shown = || url.split('?').next().unwrap_or_default().chars().take(200).collect();
-        self.stay(None, || format!("service {}", shown()))?;
-        let url = ServiceUrl::parse(url).map_err(|reason| Refusal::Url { url: shown(), reason })?;
+        self.stay(None, || format!("service {}", shown(url)))?;
+        let url = ServiceUrl::parse(url).map_err(|reason| Refusal::Url { url: shown(url), reason })?;
         self.leave(url.host())?;
         if let Ok(address) = url.host().parse() {
             refuse_link_local(address)?;
@@ -157,6 +156,23 @@ impl<'g> Gate<'g> {
 
 fn key(gvk: Gvk, namespace: &str, name: &str) -> ObjectKey {
     ObjectKey { gvk, namespace: (!namespace.is_empty()).then(|| namespace.to_owned()), name: name.to_owned() }
+}
+
+/// Scheme and host of what may be no address at all: everything else in it may be secret.
+fn shown(url: &str) -> String {
+    const UNTOLD: &str = "…";
+    let Some((scheme, rest)) = url.split_once("://") else { return UNTOLD.to_owned() };
+    let scheme = Some(scheme).filter(|scheme| scheme.len() < 16 && scheme.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = match authority.rsplit_once('@') {
+        Some((_, host)) => host,
+        // A password may have any of the characters that end a host.
+        None if rest.contains('@') => UNTOLD,
+        None => authority,
+    };
+    let end = if host.starts_with('[') { host.find(']').map(|at| at + 1) } else { host.find(':') };
+    let host: String = host[..end.unwrap_or(host.len())].chars().take(253).collect();
+    format!("{}://{host}", scheme.unwrap_or(UNTOLD))
 }
 
 /// Reviews are posted to ask, and store nothing.
@@ -233,6 +249,20 @@ mod tests {
         let fetch = fetch.expect("a request");
         assert_eq!(fetch.to_string(), "service http://a.svc/x");
         assert!(!format!("{fetch:?}").contains("hidden"), "{fetch:?}");
+        let reach = Reach::Namespace("a".into());
+        for (url, shown) in [
+            ("https://user:hidden@a.svc/x", "`https://a.svc`"),
+            ("https://user:hid/hidden@a.svc/x", "`https://…`"),
+            ("https://a.svc:hidden/hidden?hidden#hidden", "`https://a.svc`"),
+            ("https://[::1]hidden/", "`https://[::1]`"),
+            ("user:hidden@a.svc", "`…`"),
+        ] {
+            let call = |reach| Gate::new(reach, &outbound).service(url, Vec::new(), None, None);
+            let refusal = call(&Reach::Cluster).expect_err(url).to_string();
+            assert!(refusal.starts_with(shown) && !refusal.contains("hid"), "{refusal}");
+            let refusal = call(&reach).expect_err(url).to_string();
+            assert!(refusal.contains(shown.trim_matches('`')) && !refusal.contains("hid"), "{refusal}");
+        }
     }
 
     #[test]
