@@ -1,16 +1,21 @@
 //! Evaluation with a cluster at hand: what a rule has to know is fetched, and the rule asked again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tokio::time::{Instant, timeout_at};
 
 use super::shared::Shared;
 use crate::cluster::ClusterError;
 use crate::core::generate::{Answer, Evaluation, Facts, Fetch, Rule, RuleError, Trigger, evaluate, labels};
 use crate::core::resource::{ObjectKey, text_at};
+
+/// How long all look-ups of one evaluation may take: whoever evaluates has other rules to look after.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// A rule's result, and which of the objects that it read are marked as sources.
 pub(super) struct Driven {
@@ -33,16 +38,21 @@ pub(super) enum DriveError {
         "policy {policy}, rule {rule}: more than {rounds} rounds of look-ups; the rule asks for more than its budget"
     )]
     Rounds { policy: String, rule: String, rounds: usize },
+    #[error("policy {policy}, rule {rule}: the look-ups took longer than {LONGEST:?}")]
+    Slow { policy: String, rule: String },
 }
 
 pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Result<Driven, DriveError> {
     let mut facts = Facts::new(Timestamp::now(), seed(&shared.salt.load(), rule, trigger));
     facts.outbound = shared.outbound.clone();
     let mut sources = Sources::default();
+    let end = Instant::now() + LONGEST;
     for _ in 0..facts.limits.rounds {
         match evaluate(rule, trigger, &facts)? {
             Evaluation::Needs(needs) => {
-                for (fetch, answer) in fetch_all(shared, needs).await? {
+                let fetched = timeout_at(end, fetch_all(shared, needs)).await;
+                let slow = |_| DriveError::Slow { policy: rule.policy.to_string(), rule: rule.name.clone() };
+                for (fetch, answer) in fetched.map_err(slow)?? {
                     sources.note(&fetch, &answer);
                     facts.insert(fetch, answer);
                 }

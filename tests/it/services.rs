@@ -5,9 +5,10 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::future::join_all;
 use hyper::{Request, Response};
 use rustls::version;
 use serde_json::{Map, Value, json};
@@ -16,7 +17,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use writ::cluster::{ServiceOptions, Services};
 use writ::compile;
-use writ::core::generate::{Evaluation, Facts, Fetch, Outbound, Trigger, evaluate};
+use writ::core::generate::{
+    Answer, Evaluation, Facts, Fetch, Gate, Outbound, Reach, ServiceFetch, Trigger, evaluate,
+};
 use writ::core::yaml;
 use writ::server::{Bound, Certificates, Limits, Pair, Shutdown, Tls};
 
@@ -265,6 +268,37 @@ async fn only_a_good_answer_counts() {
     // Port 1 of loopback: nobody listens there.
     assert_fails(look_up(json!({"service": {"url": "http://127.0.0.1:1/"}})).await, "no connection: ");
     assert_fails(look_up(json!({"service": {"url": "http://no.such.invalid/"}})).await, "is not found");
+}
+
+fn fetch(url: &str) -> ServiceFetch {
+    match Gate::new(&Reach::Cluster, &Outbound::any()).service(url, Vec::new(), None, None) {
+        Ok(Fetch::Service(fetch)) => fetch,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_hangs_keeps_nobody_else_waiting() {
+    let service = Service::start(false).await;
+    let services = Services::new(options());
+    let slow = fetch(&format!("http://localhost:{}/slow", service.port()));
+    let hanging = join_all((0..100).map(|_| services.answer(&slow)));
+    let other = fetch(&format!("http://127.0.0.1:{}/null", service.port()));
+    tokio::select! {
+        _ = hanging => panic!("the slow ones have ended first"),
+        answer = services.answer(&other) => assert_eq!(answer, Answer::found("null".into())),
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_a_turn_is_part_of_the_time() {
+    let service = Service::start(false).await;
+    let services = Services::new(ServiceOptions { timeout: Duration::from_secs(1), ..options() });
+    let slow = fetch(&format!("http://localhost:{}/slow", service.port()));
+    let began = Instant::now();
+    let answers = join_all((0..64).map(|_| services.answer(&slow))).await;
+    assert!(answers.iter().all(|answer| *answer == Answer::Failed("no answer within 1s".to_owned())), "{answers:?}");
+    assert!(began.elapsed() < Duration::from_secs(5), "one after another would take at least 8 s");
 }
 
 #[tokio::test]
