@@ -98,6 +98,11 @@ async fn respond(request: Request<Bytes>) -> Response<Bytes> {
     }
 }
 
+/// Every host, those of this machine among them.
+fn outbound() -> Outbound {
+    Outbound::new(["*", "localhost", "127.0.0.1"].map(str::to_owned))
+}
+
 fn options() -> ServiceOptions {
     ServiceOptions {
         timeout: Duration::from_secs(10),
@@ -124,7 +129,7 @@ async fn look_up_with(options: ServiceOptions, call: &Value) -> Result<Value, St
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "a", "uid": "u"}});
     let (trigger, services) = (Trigger::background(pod), Services::new(options));
     let mut facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, 1);
-    facts.outbound = Outbound::any();
+    facts.outbound = outbound();
     loop {
         match evaluate(&policy.rules[0], &trigger, &facts).map_err(|error| error.to_string())? {
             Evaluation::Needs(needs) => {
@@ -271,7 +276,7 @@ async fn only_a_good_answer_counts() {
 }
 
 fn fetch(url: &str) -> ServiceFetch {
-    match Gate::new(&Reach::Cluster, &Outbound::any()).service(url, Vec::new(), None, None) {
+    match Gate::new(&Reach::Cluster, &outbound()).service(url, Vec::new(), None, None) {
         Ok(Fetch::Service(fetch)) => fetch,
         other => panic!("{url}: {other:?}"),
     }
@@ -327,5 +332,14 @@ async fn link_local_addresses_are_refused_by_whatever_name() {
     for host in ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "2852039166", "0xa9.0xfe.0xa9.0xfe"] {
         let url = format!("http://{{{{ '{host}' }}}}/latest/meta-data");
         assert_fails(look_up(json!({"service": {"url": url}})).await, "is a link-local address");
+    }
+}
+
+#[tokio::test]
+async fn the_own_machine_is_called_by_the_name_that_operators_give() {
+    // Numbers, names, what the resolver makes of an abbreviation: none of them is `localhost`.
+    for host in ["127.0.0.2", "2130706433", "127.1", "0", "[::1]", "[::]"] {
+        let url = format!("http://{{{{ '{host}' }}}}:1/");
+        assert_fails(look_up(json!({"service": {"url": url}})).await, "is on the own machine");
     }
 }
