@@ -50,7 +50,7 @@ pub struct ServiceOptions {
     pub timeout: Duration,
     /// The largest response, in bytes; zero for any.
     pub response_limit: usize,
-    /// Holds a token for calls without an `Authorization` header, if it is there.
+    /// Holds a token for calls over TLS without an `Authorization` header, if it is there.
     pub token_file: PathBuf,
 }
 
@@ -141,7 +141,8 @@ impl Inner {
                 headers.append(name, value);
             }
         }
-        if !headers.contains_key(AUTHORIZATION)
+        if url.is_secure()
+            && !headers.contains_key(AUTHORIZATION)
             && let Some(token) = self.token().await
         {
             headers.insert(AUTHORIZATION, token);

@@ -17,9 +17,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use writ::cluster::{ServiceOptions, Services};
 use writ::compile;
-use writ::core::generate::{
-    Answer, Evaluation, Facts, Fetch, Gate, Outbound, Reach, ServiceFetch, Trigger, evaluate,
-};
+use writ::core::generate::{Answer, Evaluation, Facts, Fetch, Gate, Outbound, Reach, ServiceFetch, Trigger, evaluate};
 use writ::core::yaml;
 use writ::server::{Bound, Certificates, Limits, Pair, Shutdown, Tls};
 
@@ -239,21 +237,23 @@ async fn tls_begins_at_1_2() {
 }
 
 #[tokio::test]
-async fn a_projected_token_is_sent_unless_the_rule_has_its_own() {
-    let service = Service::start(false).await;
+async fn a_projected_token_is_sent_over_tls_unless_the_rule_has_its_own() {
+    let (service, plain) = (Service::start(true).await, Service::start(false).await);
     let folder = tempfile::tempdir().unwrap();
     let token_file = folder.path().join("token");
     std::fs::write(&token_file, "abc\n").unwrap();
-    let sent = async |headers: Value| {
-        let url = format!("http://localhost:{}/echo", service.port());
+    let sent = async |base: String, headers: Value| {
         let options = ServiceOptions { token_file: token_file.clone(), ..options() };
-        let found = look_up_with(options, &json!({"service": {"url": url, "headers": headers}})).await;
+        let service = json!({"url": format!("{base}/echo"), "headers": headers, "caBundle": service.bundle()});
+        let found = look_up_with(options, &json!({"service": service})).await;
         found.unwrap()["headers"]["authorization"].clone()
     };
-    assert_eq!(sent(json!([])).await, json!("Bearer abc"));
-    assert_eq!(sent(json!([{"key": "authorization", "value": "Basic x"}])).await, json!("Basic x"));
+    let secure = || format!("https://localhost:{}", service.port());
+    assert_eq!(sent(secure(), json!([])).await, json!("Bearer abc"));
+    assert_eq!(sent(secure(), json!([{"key": "authorization", "value": "Basic x"}])).await, json!("Basic x"));
+    assert_eq!(sent(format!("http://localhost:{}", plain.port()), json!([])).await, Value::Null);
     std::fs::write(&token_file, "").unwrap();
-    assert_eq!(sent(json!([])).await, Value::Null);
+    assert_eq!(sent(secure(), json!([])).await, Value::Null);
 }
 
 #[tokio::test]
