@@ -72,6 +72,18 @@ fn an_entry_is_checked_field_by_field() {
     };
     check(call("urlPath", json!("pods")), &[("spec.apiCall.urlPath", Reason::Format)]);
     check(call("urlPath", json!("/api/v1/namespaces/{{ x }}/pods")), &[("spec.apiCall.urlPath", Reason::Context)]);
+    let with_variables = json!({
+        "method": "POST", "data": [{"key": "k", "value": {"list": ["{{ x }}"]}}],
+        "service": {"url": "http://a", "headers": [{"key": "K", "value": "{{ x }}"}], "caBundle": "{{ x }}"},
+    });
+    check(
+        json!({"apiCall": with_variables}),
+        &[
+            ("spec.apiCall.data[0].value.list[0]", Reason::Context),
+            ("spec.apiCall.service.caBundle", Reason::Context),
+            ("spec.apiCall.service.headers[0].value", Reason::Context),
+        ],
+    );
     check(call("service", json!({"url": "http://a"})), &[("spec.apiCall", Reason::Xor)]);
     check(call("method", json!("PUT")), &[("spec.apiCall.method", Reason::Enum)]);
     check(call("refreshInterval", json!("often")), &[("spec.apiCall.refreshInterval", Reason::Format)]);
