@@ -27,7 +27,7 @@ impl Call {
             "POST" => Some(body_of(call)?),
             other => return Err(format!("method `{other}` is neither GET nor POST")),
         };
-        let target = match call.get("service") {
+        let target = match call.get("service").filter(|service| !service.is_null()) {
             Some(service) => {
                 let ca_bundle = Some(text_of(service, "caBundle")?).filter(|bundle| !bundle.is_empty());
                 Target::Service {
@@ -97,6 +97,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn null_is_no_service() {
+        let call = Call::read(&json!({"urlPath": "/version", "service": null}));
+        assert!(call.is_ok_and(|call| call.target == Target::Path("/version".to_owned())));
+    }
 
     #[test]
     fn a_value_that_is_no_text_is_not_shown() {
