@@ -71,7 +71,7 @@ fn set_aside(exception: &ExceptionKey, problem: &Problem) {
     warn!(%exception, %problem, "The exception is set aside");
 }
 
-/// Lets everybody see the rules under their new exceptions, and has the rules look at what they are for once more.
+/// Lets everybody see the rules under their new exceptions, and has those that synchronize look at what they are for once more.
 fn reconsider(shared: &Shared, touched: &[RuleEntry]) {
     if touched.is_empty() {
         return;
@@ -80,7 +80,11 @@ fn reconsider(shared: &Shared, touched: &[RuleEntry]) {
     if shared.is_working() {
         for RuleEntry { policy, rule } in touched {
             look_at_downstream(shared, &policy.key, rule);
-            look_at_triggers(shared, &policy.key, rule);
+            // What another rule has passed over is past. Its cursor may be behind what it has done: going through the triggers
+            // would make again what users have deleted since.
+            if rule.synchronize {
+                look_at_triggers(shared, &policy.key, rule);
+            }
         }
     }
 }
