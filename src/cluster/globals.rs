@@ -91,6 +91,17 @@ impl Globals {
         self.0.changed.notify_one();
     }
 
+    /// Nobody keeps the data of an entry any more. Why it has none, if it is known already, stays.
+    pub fn give_up(&self, name: &str, because: String) {
+        if let Some(shelf) = self.held().shelves.get_mut(name)
+            && !matches!(shelf.content, Content::Failed(_))
+        {
+            shelf.content = Content::Failed(because);
+            shelf.views.clear();
+        }
+        self.0.changed.notify_one();
+    }
+
     pub fn remove(&self, name: &str) {
         self.held().shelves.remove(name);
     }
@@ -378,5 +389,10 @@ mod tests {
         let made = sight().view(Some("names")).expect("a view");
         assert_eq!(*made, json!(["a"]));
         assert!(Arc::ptr_eq(&made, &sight().view(Some("names")).expect("a view")), "made once");
+
+        globals.give_up("e", "its keeper has ended".to_owned());
+        globals.give_up("e", "later".to_owned());
+        let standings = globals.standings();
+        assert_eq!(standings[0].readiness, Readiness::NotReady { because: "its keeper has ended".to_owned() });
     }
 }
