@@ -6,12 +6,11 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout_at};
 
 use super::shared::Shared;
 use crate::cluster::ClusterError;
-use crate::core::generate::{Answer, Evaluation, Facts, Fetch, Rule, RuleError, Trigger, evaluate, labels};
+use crate::core::generate::{Answer, Evaluation, Facts, Fetch, Rule, RuleError, Trigger, evaluate, labels, seed};
 use crate::core::resource::{ObjectKey, text_at};
 
 /// How long all look-ups of one evaluation may take: whoever evaluates has other rules to look after.
@@ -70,19 +69,6 @@ async fn fetch_all(shared: &Shared, needs: BTreeSet<Fetch>) -> Result<Vec<(Fetch
         Ok((fetch, answer))
     });
     try_join_all(answers).await
-}
-
-/// One trigger gets the same `random()` texts from one rule again and again, or a rule that synchronizes would never rest.
-fn seed(salt: &str, rule: &Rule, trigger: &Trigger) -> u64 {
-    let mut digest = Sha256::new();
-    let object = trigger.object().or_else(|| trigger.old_object());
-    let uid = object.map(|object| text_at(object, &["metadata", "uid"])).unwrap_or_default();
-    for text in [salt, &rule.policy.to_string(), &rule.name, uid] {
-        digest.update(text.as_bytes());
-        digest.update([0]);
-    }
-    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest.finalize());
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 impl Sources {

@@ -17,6 +17,7 @@ mod manifests;
 mod mesh;
 mod migrate;
 mod modify;
+mod plan;
 mod proxy_template;
 mod readme;
 mod registration;
