@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use crate::cluster::apply::Method;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::kinds::{ApiKind, Kinds};
+use crate::cluster::memory::Memory;
 use crate::cluster::{Api, Reader, Rehearsal, Selection, connect};
 use crate::compile;
 use crate::core::generate::{Answer, Exception, Fetch, Honoured};
@@ -37,9 +38,13 @@ pub(super) struct Exceptions {
 }
 
 impl Exceptions {
+    pub(super) fn honoured(&self) -> Honoured {
+        Honoured::parse(&self.exception_namespace)
+    }
+
     /// Those of the cluster that count, in the order of their names; what cannot run is left out.
     pub(super) fn read(&self, cluster: &Cluster) -> anyhow::Result<Vec<Arc<Exception>>> {
-        let namespace = match Honoured::parse(&self.exception_namespace) {
+        let namespace = match self.honoured() {
             Honoured::Nowhere => return Ok(Vec::new()),
             Honoured::In(namespace) => Some(namespace),
             Honoured::Everywhere => None,
@@ -49,6 +54,26 @@ impl Exceptions {
         };
         let documents = cluster.list(&kind, namespace.as_deref(), "")?;
         Ok(documents.iter().filter_map(|document| compile::generate::exception(document).0).map(Arc::new).collect())
+    }
+}
+
+/// Where Writ runs in the cluster.
+#[derive(Debug, clap::Args)]
+pub(super) struct Installation {
+    /// The namespace that Writ is installed in; a Secret there has what random() starts from
+    #[arg(long, env = "WRIT_NAMESPACE", value_name = "NAMESPACE", default_value = "writ-system")]
+    install_namespace: String,
+    /// The name of that Secret
+    #[arg(long, env = "WRIT_PROGRESS", value_name = "SECRET", default_value = "writ-progress")]
+    progress: String,
+}
+
+impl Installation {
+    /// What random() starts from, if this user may read it.
+    pub(super) fn salt(self, cluster: &Cluster) -> Option<String> {
+        let Self { install_namespace, progress } = self;
+        let memory = Memory::new(cluster.api.clone(), install_namespace, progress);
+        cluster.runtime.block_on(memory.stored_salt()).ok().flatten()
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::Outcome;
-use super::connection::{Cluster, Connection, Exceptions};
+use super::connection::{Cluster, Connection, Exceptions, Installation};
 use super::foresight::{self, Step};
 use super::format::Format;
 use super::plan::find_by_uid;
@@ -35,6 +35,8 @@ pub struct Explain {
     namespace: String,
     #[command(flatten)]
     exceptions: Exceptions,
+    #[command(flatten)]
+    installation: Installation,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -77,8 +79,9 @@ const SHORT_NAMES: &[(&str, &str)] = &[
 
 impl Explain {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { object: (kind, name), namespace, exceptions, connection, format } = self;
+        let Self { object: (kind, name), namespace, exceptions, installation, connection, format } = self;
         let mut cluster = connection.open()?;
+        let salt = installation.salt(&cluster);
         let kind = resolve(&cluster, &kind)?;
         let namespace = kind.is_namespaced().then_some(namespace.as_str());
         let found = cluster.find(&kind, namespace, &name)?;
@@ -86,7 +89,7 @@ impl Explain {
         let exceptions = exceptions.read(&cluster)?;
         let policies = policies(&cluster)?.iter().map(|policy| policy.under(exceptions.iter())).collect::<Vec<_>>();
         let origin = origin(&cluster, &object, &policies)?;
-        let reactions = reactions(&mut cluster, &object, &policies)?;
+        let reactions = reactions(&mut cluster, salt.as_deref(), &object, &policies)?;
         let key = ObjectKey::of(&object);
         format.print(
             out,
@@ -177,21 +180,32 @@ fn source(cluster: &Cluster, source: &SourceRef, remarks: &mut Vec<String>) -> a
 }
 
 /// What every rule that is about this kind makes of the object.
-fn reactions(cluster: &mut Cluster, object: &Value, policies: &[Policy]) -> anyhow::Result<Vec<Reaction>> {
+fn reactions(
+    cluster: &mut Cluster,
+    salt: Option<&str>,
+    object: &Value,
+    policies: &[Policy],
+) -> anyhow::Result<Vec<Reaction>> {
     let Gvk { group, version, kind } = Gvk::of(object);
     let resource = Resource { group: &group, version: &version, kind: &kind, subresource: "" };
     let mut reactions = Vec::new();
     for policy in policies {
         for rule in &policy.rules {
             if rule.matching.matching.kinds().any(|selector| selector.matches(&resource)) {
-                reactions.push(react(cluster, policy, rule, object)?);
+                reactions.push(react(cluster, salt, policy, rule, object)?);
             }
         }
     }
     Ok(reactions)
 }
 
-fn react(cluster: &mut Cluster, policy: &Policy, rule: &Rule, object: &Value) -> anyhow::Result<Reaction> {
+fn react(
+    cluster: &mut Cluster,
+    salt: Option<&str>,
+    policy: &Policy,
+    rule: &Rule,
+    object: &Value,
+) -> anyhow::Result<Reaction> {
     let mut reaction = Reaction {
         policy: policy.key.to_string(),
         rule: rule.name.clone(),
@@ -199,7 +213,9 @@ fn react(cluster: &mut Cluster, policy: &Policy, rule: &Rule, object: &Value) ->
         steps: Vec::new(),
         failures: Vec::new(),
     };
-    reaction.outcome = match foresight::evaluate(cluster, rule, object) {
+    let foreseen = foresight::evaluate(cluster, salt, rule, object);
+    let is_random = foreseen.as_ref().is_ok_and(|foreseen| foreseen.is_random);
+    reaction.outcome = match foreseen.map(|foreseen| foreseen.evaluation) {
         Ok(Evaluation::Done(plan)) if rule.way() == Way::Watch || plan.failures.is_empty() => {
             reaction.steps = foresight::steps(cluster, policy, rule, &ObjectKey::of(object), &plan)?;
             reaction.failures = plan.failures.iter().map(|failure| failure.error.to_string()).collect();
@@ -214,6 +230,9 @@ fn react(cluster: &mut Cluster, policy: &Policy, rule: &Rule, object: &Value) ->
         Ok(Evaluation::Needs(_)) => "cannot be evaluated".to_owned(),
         Err(error) => format!("fails: {error}"),
     };
+    if is_random {
+        reaction.outcome = format!("{} ({})", reaction.outcome, foresight::RANDOM);
+    }
     if rule.way() == Way::Admission {
         reaction.outcome += " (it runs when one is made; who asks, and for what, is not known afterwards)";
     }

@@ -7,8 +7,12 @@ use super::clock;
 use super::connection::Cluster;
 use crate::cluster::apply::{Basis, Method, replacement};
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
-use crate::core::generate::{Evaluation, Facts, Outbound, Plan, Policy, Rule, RuleError, Trigger, drive};
+use crate::core::generate::{Evaluation, Facts, Outbound, Plan, Policy, Rule, RuleError, Trigger, drive, seed};
 use crate::core::resource::ObjectKey;
+
+/// What is said where chance is not that of the cluster.
+pub(super) const RANDOM: &str =
+    "what random() starts from in the cluster cannot be read, so what it makes is not what is there";
 
 /// One object and what would become of it.
 #[derive(Clone, Debug)]
@@ -66,11 +70,35 @@ impl Step {
     }
 }
 
-/// Evaluates a rule for an object that is simply there.
-pub(super) fn evaluate(cluster: &mut Cluster, rule: &Rule, object: &Value) -> Result<Evaluation, RuleError> {
-    let mut facts = Facts::new(clock::now(), clock::seed());
-    facts.outbound = Outbound::any();
-    drive(rule, &Trigger::background(object.clone()), &mut facts, |fetch| cluster.answer(fetch))
+/// A rule's result for an object that is simply there.
+pub(super) struct Foreseen {
+    pub(super) evaluation: Evaluation,
+    /// What random() makes is not what the cluster would make.
+    pub(super) is_random: bool,
+}
+
+/// Evaluates a rule for an object that is simply there. Without the salt of the cluster, chance is not what it is there.
+pub(super) fn evaluate(
+    cluster: &mut Cluster,
+    salt: Option<&str>,
+    rule: &Rule,
+    object: &Value,
+) -> Result<Foreseen, RuleError> {
+    let (now, trigger) = (clock::now(), Trigger::background(object.clone()));
+    let mut with = |seed: u64| {
+        let mut facts = Facts::new(now, seed);
+        facts.outbound = Outbound::any();
+        drive(rule, &trigger, &mut facts, |fetch| cluster.answer(fetch))
+    };
+    if let Some(salt) = salt {
+        return Ok(Foreseen { evaluation: with(seed(salt, rule, &trigger))?, is_random: false });
+    }
+    let (evaluation, other) = (with(clock::seed())?, with(clock::seed().wrapping_add(1))?);
+    let is_random = match (&evaluation, &other) {
+        (Evaluation::Done(plan), Evaluation::Done(other)) => plan.targets != other.targets,
+        _ => false,
+    };
+    Ok(Foreseen { evaluation, is_random })
 }
 
 /// What would become of each target of a plan.

@@ -14,7 +14,7 @@ use crate::compile::{Findings, identify};
 use crate::core::envoy::modification::{Dialect, Modification};
 use crate::core::envoy::modify::{Resource, ResourceType, insert, modify};
 use crate::core::mesh::proxy_template::RawResource;
-use crate::core::problem::FieldPath;
+use crate::core::problem::{FieldPath, Problem, Reason};
 
 /// Apply the modifications of ProxyTemplates and MeshProxyPatches to Envoy resources, and show the result
 #[derive(Debug, clap::Args)]
@@ -128,9 +128,16 @@ fn read_policies(files: &[PathBuf], teller: &mut Teller<'_>) -> anyhow::Result<V
 fn read_resources(file: PathBuf, teller: &mut Teller<'_>) -> anyhow::Result<Vec<Resource>> {
     let mut all = Vec::new();
     for (file, document) in documents(&[file])? {
-        let (resources, findings) = modifier::resources(&document.value);
+        let (resources, mut findings) = modifier::resources(&document.value);
+        for (field, resource) in resources {
+            if all.iter().any(|known: &Resource| (known.kind, &known.key) == (resource.kind, &resource.key)) {
+                let message =
+                    format!("{} `{}` was given before; this one replaces it", resource.kind.name(), resource.key);
+                findings.warnings.push(Problem::new(&field, Reason::Duplicate, message));
+            }
+            insert(&mut all, resource);
+        }
         teller.tell(&file, &document, "", &findings)?;
-        resources.into_iter().for_each(|resource| insert(&mut all, resource));
     }
     Ok(all)
 }
@@ -154,7 +161,18 @@ fn apply(
         let spec = policy.content();
         let (dialect, modifications, list) = match &policy.modifier {
             Modifier::ProxyTemplate(template) => {
-                template.resources.iter().filter_map(raw_resource).for_each(|raw| insert(&mut resources, raw));
+                let mut findings = Findings::default();
+                for (index, raw) in template.resources.iter().enumerate() {
+                    match raw_resource(raw) {
+                        Some(raw) => insert(&mut resources, raw),
+                        None => {
+                            let field = spec.field("conf").field("resources").index(index);
+                            let message = "is of a type that is not shown here; it is left out";
+                            findings.warnings.push(Problem::new(&field, Reason::Suspicious, message));
+                        }
+                    }
+                }
+                teller.tell(&policy.file, &policy.document, &format!("{}: ", policy.title), &findings)?;
                 (Dialect::ProxyTemplate, &template.modifications, spec.field("conf").field("modifications"))
             }
             Modifier::MeshProxyPatch(patch) => {

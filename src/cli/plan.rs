@@ -7,19 +7,22 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::Outcome;
-use super::connection::{Cluster, Connection, Exceptions};
+use super::connection::{Cluster, Connection, Exceptions, Installation};
 use super::foresight::{self, Action, Step};
 use super::format::Format;
 use super::simulate::{Complaint, PolicyFile, Simulation};
 use crate::compile;
-use crate::core::generate::{Apply, Evaluation, Marks, Policy, Reach, Rule, Way, downstream};
+use crate::core::generate::{
+    self, Apply, Cause, Evaluation, ExceptionKey, Marks, Policy, Reach, Rule, Way, downstream,
+};
 use crate::core::resource::{Gvk, ObjectKey, text_at};
 
 /// Show what applying generate policies would create, update and delete in a live cluster
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Rules with generateExisting are run for every trigger there is; other rules for the triggers of what they have made
-before. Rules that the stored policy has and the given one has not lose what they made, as the table of retention says.
+before. Rules that the stored policy has and the given one has not lose what they made, as the table of retention says;
+with the annotation writ.dev/prune, so do rules that make something no more.
 Nothing is written; the content of Secrets is not shown.
 
 Examples:
@@ -38,6 +41,8 @@ pub struct Plan {
     #[command(flatten)]
     exceptions: Exceptions,
     #[command(flatten)]
+    installation: Installation,
+    #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
     format: Format,
@@ -53,19 +58,23 @@ struct Findings {
 
 impl Plan {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { policies, existing, exceptions, connection, format } = self;
+        let Self { policies, existing, exceptions, installation, connection, format } = self;
         let mut cluster = connection.open()?;
+        let salt = installation.salt(&cluster);
         let kinds = cluster.kinds();
         let mut simulation = Simulation::default();
         simulation.read_policies_among(&policies, &|gvk| kinds.scope(gvk))?;
+        let aside = simulation.honour(&exceptions.honoured());
         simulation.except(exceptions.read(&cluster)?);
         let Simulation { policies: files, refused, warnings, .. } = simulation;
         if files.is_empty() && refused.is_empty() {
             anyhow::bail!("no ClusterPolicy or Policy of kyverno.io/v1 or v2beta1 among the given files");
         }
-        let mut findings = Findings { errors: refused, ..Findings::default() };
+        let void = |key: ExceptionKey| format!("exception {key} does not count (--exception-namespace)");
+        let notes = aside.into_iter().map(void).collect();
+        let mut findings = Findings { errors: refused, notes, ..Findings::default() };
         for file in &files {
-            foresee(&mut cluster, file, existing, &mut findings)?;
+            foresee(&mut cluster, salt.as_deref(), file, existing, &mut findings)?;
         }
         let Findings { steps, errors, notes } = findings;
         format.print(out, || to_json(&steps, &errors, &notes), |out| print_text(&steps, out))?;
@@ -84,7 +93,13 @@ impl Plan {
     }
 }
 
-fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &mut Findings) -> anyhow::Result<()> {
+fn foresee(
+    cluster: &mut Cluster,
+    salt: Option<&str>,
+    file: &PolicyFile,
+    existing: bool,
+    findings: &mut Findings,
+) -> anyhow::Result<()> {
     let policy = &file.policy;
     let stored = stored_policy(cluster, policy)?;
     // Triggers on which a rule of the policy has acted, where one rule is enough.
@@ -100,15 +115,20 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
         } else {
             recorded_triggers(cluster, rule)?
         };
+        let made = if rule.synchronize { made_by(cluster, rule)? } else { Vec::new() };
+        let mut is_random = false;
         for trigger in triggers {
             let (key, uid) = (ObjectKey::of(&trigger), text_at(&trigger, &["metadata", "uid"]));
             if policy.apply == Apply::One && acted.contains(uid) {
                 continue;
             }
-            match foresight::evaluate(cluster, rule, &trigger) {
+            let foreseen = foresight::evaluate(cluster, salt, rule, &trigger);
+            is_random |= foreseen.as_ref().is_ok_and(|foreseen| foreseen.is_random);
+            match foreseen.map(|foreseen| foreseen.evaluation) {
                 Ok(Evaluation::Done(plan)) => {
                     acted.insert(uid.to_owned());
                     findings.steps.extend(foresight::steps(cluster, policy, rule, &key, &plan)?);
+                    findings.steps.extend(pruned(policy, rule, &trigger, &plan, &made));
                     let failures = plan.failures.iter();
                     let told = failures
                         .map(|failure| Complaint::of_rule(file, &key.to_string(), failure.place, &failure.error));
@@ -120,6 +140,9 @@ fn foresee(cluster: &mut Cluster, file: &PolicyFile, existing: bool, findings: &
                     findings.errors.push(Complaint::of_rule(file, &key.to_string(), Default::default(), &error));
                 }
             }
+        }
+        if is_random {
+            findings.notes.push(format!("policy {}, rule {}: {}", policy.key, rule.name, foresight::RANDOM));
         }
     }
     for rule in stored.iter().flat_map(|stored| &stored.rules) {
@@ -204,6 +227,33 @@ fn made_by(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value>> {
         }
     }
     Ok(made)
+}
+
+/// What a rule has made for a trigger and makes no more: it goes if the policy says so, and copies go with their source.
+fn pruned(policy: &Policy, rule: &Rule, trigger: &Value, plan: &generate::Plan, made: &[Value]) -> Vec<Step> {
+    let missing = plan.failures.iter().filter_map(|failure| match &*failure.error.cause {
+        Cause::SourceMissing { source_key } => Some(&source_key.gvk),
+        _ => None,
+    });
+    let missing: BTreeSet<&Gvk> = missing.collect();
+    let alive: BTreeSet<&str> =
+        plan.targets.iter().filter_map(|target| target.source.as_ref()).map(|source| source.uid.as_str()).collect();
+    let may_prune = policy.prune && plan.failures.is_empty();
+    let uid = text_at(trigger, &["metadata", "uid"]);
+    let is_stale = |object: &&Value| {
+        let (key, Some(marks)) = (ObjectKey::of(object), Marks::read(object)) else { return false };
+        let is_orphan =
+            || missing.contains(&key.gvk) && marks.source.as_deref().is_some_and(|uid| !alive.contains(uid));
+        marks.trigger.uid == uid && plan.targets.iter().all(|target| target.key != key) && (may_prune || is_orphan())
+    };
+    let step = |object: &Value| Step {
+        policy: policy.key.to_string(),
+        rule: rule.name.clone(),
+        trigger: ObjectKey::of(trigger).to_string(),
+        object: ObjectKey::of(object),
+        action: Action::Delete,
+    };
+    made.iter().filter(is_stale).map(step).collect()
 }
 
 /// What goes with a rule that is taken out of its policy.

@@ -2,6 +2,7 @@
 //!
 //! Shared by `writ apply` and `writ test`. Nothing is written anywhere; who answers the rules' questions is the caller's choice.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::values::{Given, Values};
 use super::{clock, complaint};
 use crate::compile::{self, Findings};
 use crate::core::generate::{
-    Answer, Apply, Evaluation, Exception, Facts, Fetch, Outbound, Policy, Rule, Trigger, drive,
+    Answer, Apply, Evaluation, Exception, ExceptionKey, Facts, Fetch, Honoured, Outbound, Policy, Rule, Trigger, drive,
 };
 use crate::core::kinds::{self, Scope};
 use crate::core::problem::Problem;
@@ -124,9 +125,18 @@ impl Simulation {
         Ok(())
     }
 
-    /// Adds exceptions that come from elsewhere.
+    /// Sets exceptions aside that would not count in a cluster; gives their names.
+    pub(super) fn honour(&mut self, honoured: &Honoured) -> Vec<ExceptionKey> {
+        let is_void = |exception: &mut Arc<Exception>| !honoured.includes(&exception.key.namespace);
+        let aside = self.exceptions.extract_if(.., is_void).map(|exception| exception.key.clone()).collect();
+        self.settle_exceptions();
+        aside
+    }
+
+    /// Adds exceptions that come from elsewhere; one that was read stands for the other of that name.
     pub(super) fn except(&mut self, exceptions: Vec<Arc<Exception>>) {
-        self.exceptions.extend(exceptions);
+        let given: BTreeSet<ExceptionKey> = self.exceptions.iter().map(|exception| exception.key.clone()).collect();
+        self.exceptions.extend(exceptions.into_iter().filter(|exception| !given.contains(&exception.key)));
         self.settle_exceptions();
     }
 

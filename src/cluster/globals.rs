@@ -4,7 +4,7 @@
 //! is known yet the question waits like one to an API server that is not there.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -53,16 +53,23 @@ struct Shelf {
     content: Content,
     /// When the data was last read as a whole.
     refreshed: Option<Timestamp>,
-    /// What rules were given, by projection: the same until the content changes.
-    views: BTreeMap<Option<String>, Result<Arc<Value>, String>>,
+    /// What rules are given, by projection: the same until the content changes.
+    views: BTreeMap<Option<String>, View>,
 }
 
+/// Made by the first who asks, while nobody holds the lock of all entries.
+type View = Arc<OnceLock<Result<Arc<Value>, String>>>;
+
+#[derive(Clone)]
 enum Content {
     Loading,
     Failed(String),
-    Objects(BTreeMap<ObjectKey, Value>),
+    Objects(Objects),
     Response(Arc<Value>),
 }
+
+/// Whoever makes a view has them as they were.
+type Objects = Arc<BTreeMap<ObjectKey, Arc<Value>>>;
 
 /// How an entry stands.
 pub struct Standing {
@@ -81,6 +88,17 @@ impl Globals {
     /// Takes in an entry that cannot be used.
     pub fn put_aside(&self, name: &str, because: String) {
         self.held().shelves.insert(name.to_owned(), Shelf::new(None, Content::Failed(because)));
+        self.0.changed.notify_one();
+    }
+
+    /// Nobody keeps the data of an entry any more. Why it has none, if it is known already, stays.
+    pub fn give_up(&self, name: &str, because: String) {
+        if let Some(shelf) = self.held().shelves.get_mut(name)
+            && !matches!(shelf.content, Content::Failed(_))
+        {
+            shelf.content = Content::Failed(because);
+            shelf.views.clear();
+        }
         self.0.changed.notify_one();
     }
 
@@ -123,13 +141,16 @@ impl Globals {
             return Ok(Answer::Failed(refusal.to_string()));
         }
         match &shelf.content {
-            Content::Loading => Err(not_yet("its data is not here yet")),
-            Content::Failed(because) => Ok(Answer::Failed(because.clone())),
-            Content::Objects(_) | Content::Response(_) => Ok(match shelf.view(projection) {
-                Ok(view) => Answer::Found(view),
-                Err(reason) => Answer::Failed(reason),
-            }),
+            Content::Loading => return Err(not_yet("its data is not here yet")),
+            Content::Failed(because) => return Ok(Answer::Failed(because.clone())),
+            Content::Objects(_) | Content::Response(_) => {}
         }
+        let sight = shelf.sight(projection);
+        drop(held);
+        Ok(match sight.view(projection) {
+            Ok(view) => Answer::Found(view),
+            Err(reason) => Answer::Failed(reason),
+        })
     }
 
     /// Keeps the data of an entry current, for ever.
@@ -166,25 +187,27 @@ impl Globals {
                 }
                 Err(error) => warn!(entry = entry.name, %error, "Cannot ask for the kinds of the cluster"),
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(next(&mut pause)).await;
         }
     }
 
     async fn take(&self, entry: &Arc<GlobalEntry>, mut events: Receiver<Event>) {
-        let mut listed: Option<BTreeMap<ObjectKey, Value>> = None;
+        let mut listed: Option<BTreeMap<ObjectKey, Arc<Value>>> = None;
         while let Some(event) = events.recv().await {
             match event {
                 Event::Listing => listed = Some(BTreeMap::new()),
                 Event::Listed(mut object) => {
                     strip(&mut object);
-                    listed.get_or_insert_default().insert(ObjectKey::of(&object), object);
+                    listed.get_or_insert_default().insert(ObjectKey::of(&object), Arc::new(object));
                 }
-                Event::Synced { .. } => self.fill(entry, Content::Objects(listed.take().unwrap_or_default())),
-                Event::Changed(mut object) => self.edit(entry, |objects| {
+                Event::Synced { .. } => {
+                    self.fill(entry, Content::Objects(Arc::new(listed.take().unwrap_or_default())));
+                }
+                Event::Changed(mut object) => {
                     strip(&mut object);
-                    objects.insert(ObjectKey::of(&object), object);
-                }),
+                    let (key, object) = (ObjectKey::of(&object), Arc::new(object));
+                    self.edit(entry, |objects| drop(objects.insert(key, object)));
+                }
                 Event::Deleted(object) => self.edit(entry, |objects| {
                     objects.remove(&ObjectKey::of(&object));
                 }),
@@ -203,19 +226,32 @@ impl Globals {
     }
 
     async fn poll(&self, entry: &Arc<GlobalEntry>, poll: &GlobalPoll, way: &Way) {
+        let (mut pause, mut left, mut outage) = (FIRST_PAUSE, poll.retries, false);
         loop {
-            let mut asked = ask(poll, way).await;
-            let mut pause = FIRST_PAUSE;
-            for _ in 0..poll.retries {
-                if asked.is_ok() {
-                    break;
+            let wait = match ask(poll, way).await {
+                Ok(data) => {
+                    (pause, left, outage) = (FIRST_PAUSE, poll.retries, false);
+                    self.fill(entry, Content::Response(Arc::new(data)));
+                    poll.every
                 }
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                asked = ask(poll, way).await;
-            }
-            self.fill(entry, asked.map_or_else(Content::Failed, |data| Content::Response(Arc::new(data))));
-            sleep(poll.every).await;
+                // Nothing is known of the data then: what there is stays, and nothing stays on its way.
+                Err(Unanswered::Outage(error)) => {
+                    if !std::mem::replace(&mut outage, true) {
+                        warn!(entry = entry.name, %error, "Cannot refresh a global context entry");
+                    }
+                    next(&mut pause)
+                }
+                Err(Unanswered::Failed(_)) if left > 0 => {
+                    left -= 1;
+                    next(&mut pause)
+                }
+                Err(Unanswered::Failed(reason)) => {
+                    (pause, left, outage) = (FIRST_PAUSE, poll.retries, false);
+                    self.fill(entry, Content::Failed(reason));
+                    poll.every.min(LONGEST_PAUSE)
+                }
+            };
+            sleep(wait).await;
         }
     }
 
@@ -231,11 +267,11 @@ impl Globals {
         self.0.changed.notify_one();
     }
 
-    fn edit(&self, entry: &Arc<GlobalEntry>, change: impl FnOnce(&mut BTreeMap<ObjectKey, Value>)) {
+    fn edit(&self, entry: &Arc<GlobalEntry>, change: impl FnOnce(&mut BTreeMap<ObjectKey, Arc<Value>>)) {
         if let Some(shelf) = self.held().shelf(entry)
             && let Content::Objects(objects) = &mut shelf.content
         {
-            change(objects);
+            change(Arc::make_mut(objects));
             shelf.views.clear();
         }
     }
@@ -266,33 +302,97 @@ impl Shelf {
         Self { entry, content, refreshed: None, views: BTreeMap::new() }
     }
 
-    fn view(&mut self, projection: Option<&str>) -> Result<Arc<Value>, String> {
-        let key = projection.map(str::to_owned);
-        if let Some(view) = self.views.get(&key) {
-            return view.clone();
-        }
-        let view = match (projection, &self.content) {
-            (None, Content::Objects(objects)) => Ok(Arc::new(objects.values().cloned().collect())),
-            (None, Content::Response(response)) => Ok(response.clone()),
-            (None, Content::Loading | Content::Failed(_)) => Err("it has no data".to_owned()),
-            (Some(_), _) => {
-                let data = self.view(None)?;
-                let entry = self.entry.as_ref().ok_or("it cannot be used")?;
-                entry.view(&data, projection, &Runtime::new(Timestamp::now(), 0)).map(Arc::new)
-            }
-        };
-        self.views.insert(key, view.clone());
-        view
+    fn sight(&mut self, projection: Option<&str>) -> Sight {
+        let views = &mut self.views;
+        let mut view = |projection: Option<&str>| views.entry(projection.map(str::to_owned)).or_default().clone();
+        Sight { entry: self.entry.clone(), content: self.content.clone(), whole: view(None), wanted: view(projection) }
     }
 }
 
-async fn ask(poll: &GlobalPoll, way: &Way) -> Result<Value, String> {
-    let fetch = poll.fetch(&way.outbound).map_err(|refusal| refusal.to_string())?;
-    let answer = way.reader.answer(&fetch).await.map_err(|error| error.to_string())?;
-    GlobalPoll::data(&fetch, &answer)
+/// The content of an entry at one moment, and where what is made of it is kept.
+struct Sight {
+    entry: Option<Arc<GlobalEntry>>,
+    content: Content,
+    whole: View,
+    wanted: View,
+}
+
+impl Sight {
+    fn view(&self, projection: Option<&str>) -> Result<Arc<Value>, String> {
+        let project = || {
+            let entry = self.entry.as_ref().ok_or("it cannot be used")?;
+            let whole = self.whole()?;
+            entry.view(&whole, projection, &Runtime::new(Timestamp::now(), 0)).map(Arc::new)
+        };
+        if projection.is_none() { self.whole() } else { self.wanted.get_or_init(project).clone() }
+    }
+
+    fn whole(&self) -> Result<Arc<Value>, String> {
+        let gather = || match &self.content {
+            Content::Objects(objects) => Ok(Arc::new(objects.values().map(|object| Value::clone(object)).collect())),
+            Content::Response(response) => Ok(response.clone()),
+            Content::Loading | Content::Failed(_) => Err("it has no data".to_owned()),
+        };
+        self.whole.get_or_init(gather).clone()
+    }
+}
+
+/// Why a call brought no data.
+enum Unanswered {
+    /// The API server is not there.
+    Outage(ClusterError),
+    Failed(String),
+}
+
+async fn ask(poll: &GlobalPoll, way: &Way) -> Result<Value, Unanswered> {
+    let fetch = poll.fetch(&way.outbound).map_err(|refusal| Unanswered::Failed(refusal.to_string()))?;
+    let answer = way.reader.answer(&fetch).await.map_err(|error| match error {
+        outage if outage.is_outage() => Unanswered::Outage(outage),
+        other => Unanswered::Failed(other.to_string()),
+    })?;
+    GlobalPoll::data(&fetch, &answer).map_err(Unanswered::Failed)
+}
+
+/// How long to wait now; twice as long the next time.
+fn next(pause: &mut Duration) -> Duration {
+    let now = *pause;
+    *pause = (now * 2).min(LONGEST_PAUSE);
+    now
 }
 
 fn not_yet(reason: &str) -> ClusterError {
     let resource = "global context entries".to_owned();
     ClusterError::Unreachable { verb: "read", resource, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::expr::Expression;
+
+    #[test]
+    fn a_view_is_of_one_moment() {
+        let (group, version, resource) = (String::new(), "v1".to_owned(), "pods".to_owned());
+        let source = GlobalSource::Resource(GlobalResource { group, version, resource, namespace: None });
+        let projections = vec![("names".to_owned(), Expression::compile("[].metadata.name").expect("an expression"))];
+        let entry = Arc::new(GlobalEntry { name: "e".to_owned(), source, projections });
+        let globals = Globals::default();
+        globals.put(&entry);
+        globals.fill(&entry, Content::Objects(Objects::default()));
+        let sight = || globals.held().shelf(&entry).map(|shelf| shelf.sight(Some("names"))).expect("a shelf");
+        let before = sight();
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}});
+        globals.edit(&entry, |objects| drop(objects.insert(ObjectKey::of(&pod), Arc::new(pod))));
+        assert_eq!(before.view(Some("names")), Ok(Arc::new(json!([]))), "made late, and still of its moment");
+        let made = sight().view(Some("names")).expect("a view");
+        assert_eq!(*made, json!(["a"]));
+        assert!(Arc::ptr_eq(&made, &sight().view(Some("names")).expect("a view")), "made once");
+
+        globals.give_up("e", "its keeper has ended".to_owned());
+        globals.give_up("e", "later".to_owned());
+        let standings = globals.standings();
+        assert_eq!(standings[0].readiness, Readiness::NotReady { because: "its keeper has ended".to_owned() });
+    }
 }

@@ -43,9 +43,13 @@ impl Memory {
             }
             other => other?,
         };
-        let salt = stored.pointer(&format!("/data/{SALT}")).and_then(Value::as_str).unwrap_or_default();
-        let salt = STANDARD.decode(salt).ok().and_then(|salt| String::from_utf8(salt).ok());
-        Ok(salt.filter(|salt| !salt.is_empty()).unwrap_or_else(|| proposal.to_owned()))
+        Ok(salt_in(&stored).unwrap_or_else(|| proposal.to_owned()))
+    }
+
+    /// What `random()` starts from, if that is stored.
+    pub async fn stored_salt(&self) -> Result<Option<String>, ClusterError> {
+        let stored = self.api.find(&self.secret, Some(&self.namespace), &self.name).await?;
+        Ok(stored.as_ref().and_then(salt_in))
     }
 
     /// What was remembered; nothing if there never was anything.
@@ -71,4 +75,10 @@ impl Memory {
             other => other.map(drop),
         }
     }
+}
+
+fn salt_in(secret: &Value) -> Option<String> {
+    let salt = secret.pointer(&format!("/data/{SALT}")).and_then(Value::as_str)?;
+    let salt = String::from_utf8(STANDARD.decode(salt).ok()?).ok()?;
+    (!salt.is_empty()).then_some(salt)
 }

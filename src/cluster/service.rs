@@ -3,12 +3,13 @@
 //! The host is resolved here, judged by the request's own gate, and connected to by the address that was judged, so a name
 //! that changes its mind gains nothing. Redirects are not followed. Neither headers nor bodies appear in errors or logs.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -37,17 +38,19 @@ use crate::core::generate::{Answer, ServiceFetch};
 
 /// Calls under way at once; a loop of many elements waits its turn.
 const AT_ONCE: usize = 32;
+/// Of them, those to one host: one that hangs does not keep the others waiting.
+const AT_ONCE_PER_HOST: usize = 8;
 /// Names that a client has to get right itself, or the message would end elsewhere than it seems to.
 const OURS: [HeaderName; 7] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, TE, CONNECTION, UPGRADE];
 
 /// How services are called.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
-    /// How long a call may take; zero for as long as it likes.
+    /// How long a call may take, the wait for its turn included; zero for as long as it likes.
     pub timeout: Duration,
     /// The largest response, in bytes; zero for any.
     pub response_limit: usize,
-    /// Holds a token for calls without an `Authorization` header, if it is there.
+    /// Holds a token for calls over TLS without an `Authorization` header, if it is there.
     pub token_file: PathBuf,
 }
 
@@ -58,6 +61,8 @@ pub struct Services(Arc<Inner>);
 struct Inner {
     options: ServiceOptions,
     turns: Semaphore,
+    /// Of the hosts that are being called.
+    turns_of_hosts: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     system_roots: OnceCell<Arc<RootCertStore>>,
 }
 
@@ -66,18 +71,20 @@ type Called<T> = Result<T, String>;
 
 impl Services {
     pub fn new(options: ServiceOptions) -> Self {
-        Self(Arc::new(Inner { options, turns: Semaphore::new(AT_ONCE), system_roots: OnceCell::new() }))
+        Self(Arc::new(Inner {
+            options,
+            turns: Semaphore::new(AT_ONCE),
+            turns_of_hosts: Mutex::default(),
+            system_roots: OnceCell::new(),
+        }))
     }
 
     /// The text that a service answers with.
     pub async fn answer(&self, fetch: &ServiceFetch) -> Answer {
-        let Ok(_turn) = self.0.turns.acquire().await else {
-            return Answer::Failed("no services are called any more".to_owned());
-        };
         let limit = self.0.options.timeout;
         let called = match limit.is_zero() {
-            true => self.0.call(fetch).await,
-            false => match timeout(limit, self.0.call(fetch)).await {
+            true => self.0.call_in_turn(fetch).await,
+            false => match timeout(limit, self.0.call_in_turn(fetch)).await {
                 Ok(called) => called,
                 Err(_) => Err(format!("no answer within {limit:?}")),
             },
@@ -91,6 +98,26 @@ impl Services {
 }
 
 impl Inner {
+    /// Whoever waits for a host holds no place that another host could have.
+    async fn call_in_turn(&self, fetch: &ServiceFetch) -> Called<String> {
+        let closed = |_| "no services are called any more".to_owned();
+        let of_host = self.turns_of(fetch.url().host());
+        let _turn_of_host = of_host.acquire().await.map_err(closed)?;
+        let _turn = self.turns.acquire().await.map_err(closed)?;
+        self.call(fetch).await
+    }
+
+    fn turns_of(&self, host: &str) -> Arc<Semaphore> {
+        let mut hosts = self.turns_of_hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turns) = hosts.get(host).and_then(Weak::upgrade) {
+            return turns;
+        }
+        hosts.retain(|_, turns| turns.strong_count() > 0);
+        let turns = Arc::new(Semaphore::new(AT_ONCE_PER_HOST));
+        hosts.insert(host.to_owned(), Arc::downgrade(&turns));
+        turns
+    }
+
     async fn call(&self, fetch: &ServiceFetch) -> Called<String> {
         let request = self.request(fetch).await?;
         let stream = connect(fetch).await?;
@@ -114,7 +141,8 @@ impl Inner {
                 headers.append(name, value);
             }
         }
-        if !headers.contains_key(AUTHORIZATION)
+        if url.is_secure()
+            && !headers.contains_key(AUTHORIZATION)
             && let Some(token) = self.token().await
         {
             headers.insert(AUTHORIZATION, token);

@@ -40,12 +40,15 @@ pub fn modifier(document: &Value) -> Option<(Option<Modifier>, Findings)> {
     Some((modifier, findings))
 }
 
-/// Reads the resources of a proxy: a list, or an object with the list in `resources`.
-pub fn resources(document: &Value) -> (Vec<Resource>, Findings) {
+/// Reads the resources of a proxy, each with its place: a list, or an object with the list in `resources`.
+pub fn resources(document: &Value) -> (Vec<(FieldPath, Resource)>, Findings) {
     let mut findings = Findings::default();
     let root = Node::new(Some(document), FieldPath::root());
     let list = if document.is_object() { root.below("resources") } else { root };
-    let resources = list.list(&mut findings).iter().filter_map(|entry| read_resource(entry, &mut findings)).collect();
+    let mut resources = Vec::new();
+    for entry in list.list(&mut findings) {
+        resources.extend(read_resource(&entry, &mut findings).map(|resource| (entry.path.clone(), resource)));
+    }
     (resources, findings)
 }
 
@@ -69,6 +72,12 @@ fn read_resource(entry: &Node<'_>, findings: &mut Findings) -> Option<Resource> 
         findings.refuse(&kind.path, Reason::Enum, format!("{what}; known: {known}"));
         return None;
     };
+    if let Some(url) = url.as_ref().and_then(Value::as_str)
+        && url.rsplit(['/', '.']).next() != Some(short)
+    {
+        let message = format!("the resource says that it is a `{url}`; it is read as a {short}");
+        findings.warn(&kind.path, Reason::Suspicious, message);
+    }
     let decoded = envoy::decode(kind_of.message(), &document, Strictness::Partial);
     let content = modification::accept(decoded, kind_of.name(), &body.path, findings)?;
     let own = content.get("name").and_then(Value::as_str).unwrap_or_default();

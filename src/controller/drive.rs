@@ -1,17 +1,21 @@
 //! Evaluation with a cluster at hand: what a rule has to know is fetched, and the rule asked again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
+use tokio::time::{Instant, timeout_at};
 
 use super::shared::Shared;
 use crate::cluster::ClusterError;
 use crate::core::generate::progress::version_of;
-use crate::core::generate::{Answer, Evaluation, Facts, Fetch, Rule, RuleError, Trigger, evaluate, labels};
+use crate::core::generate::{Answer, Evaluation, Facts, Fetch, Rule, RuleError, Trigger, evaluate, labels, seed};
 use crate::core::resource::{ObjectKey, text_at};
+
+/// How long all look-ups of one evaluation may take: whoever evaluates has other rules to look after.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A rule's result, and which of the objects that it read are marked as sources.
 pub(super) struct Driven {
@@ -41,16 +45,21 @@ pub(super) enum DriveError {
         "policy {policy}, rule {rule}: more than {rounds} rounds of look-ups; the rule asks for more than its budget"
     )]
     Rounds { policy: String, rule: String, rounds: usize },
+    #[error("policy {policy}, rule {rule}: the look-ups took longer than {LONGEST:?}")]
+    Slow { policy: String, rule: String },
 }
 
 pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Result<Driven, DriveError> {
     let mut facts = Facts::new(Timestamp::now(), seed(&shared.salt.load(), rule, trigger));
     facts.outbound = shared.outbound.clone();
     let mut sources = Sources::default();
+    let end = Instant::now() + LONGEST;
     for _ in 0..facts.limits.rounds {
         match evaluate(rule, trigger, &facts)? {
             Evaluation::Needs(needs) => {
-                for (fetch, answer) in fetch_all(shared, needs).await? {
+                let fetched = timeout_at(end, fetch_all(shared, needs)).await;
+                let slow = |_| DriveError::Slow { policy: rule.policy.to_string(), rule: rule.name.clone() };
+                for (fetch, answer) in fetched.map_err(slow)?? {
                     sources.note(&fetch, &answer);
                     facts.insert(fetch, answer);
                 }
@@ -68,19 +77,6 @@ async fn fetch_all(shared: &Shared, needs: BTreeSet<Fetch>) -> Result<Vec<(Fetch
         Ok((fetch, answer))
     });
     try_join_all(answers).await
-}
-
-/// One trigger gets the same `random()` texts from one rule again and again, or a rule that synchronizes would never rest.
-fn seed(salt: &str, rule: &Rule, trigger: &Trigger) -> u64 {
-    let mut digest = Sha256::new();
-    let object = trigger.object().or_else(|| trigger.old_object());
-    let uid = object.map(|object| text_at(object, &["metadata", "uid"])).unwrap_or_default();
-    for text in [salt, &rule.policy.to_string(), &rule.name, uid] {
-        digest.update(text.as_bytes());
-        digest.update([0]);
-    }
-    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest.finalize());
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 impl Sources {

@@ -1,6 +1,6 @@
 //! Exceptions as they come and go: into the index, and the rules that they are for look at their triggers again.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
 use crate::core::generate::ExceptionKey;
+use crate::core::problem::Problem;
 use crate::core::resource::text_at;
 use crate::index::RuleEntry;
 
@@ -26,16 +27,16 @@ pub(super) async fn run(shared: Arc<Shared>, namespace: Option<String>, listed: 
 }
 
 async fn take(shared: Arc<Shared>, mut events: Receiver<Event>, told: Listed) {
-    let mut listed = BTreeSet::new();
+    let mut listed = BTreeMap::new();
     while let Some(event) = events.recv().await {
         match event {
             Event::Listing => listed.clear(),
             Event::Listed(document) => {
-                listed.insert(key_of(&document));
-                apply(&shared, &document);
+                listed.insert(key_of(&document), document);
             }
             Event::Synced { .. } => {
-                let touched = shared.index().retain_exceptions(&std::mem::take(&mut listed));
+                let (problems, touched) = shared.index().except_only(&std::mem::take(&mut listed));
+                problems.iter().for_each(|(key, problem)| set_aside(key, problem));
                 reconsider(&shared, &touched);
                 told.holds();
             }
@@ -62,13 +63,15 @@ async fn take(shared: Arc<Shared>, mut events: Receiver<Event>, told: Listed) {
 fn apply(shared: &Shared, document: &Value) {
     let key = key_of(document);
     let (problems, touched) = shared.index().except(key.clone(), document);
-    for problem in &problems {
-        warn!(exception = %key, %problem, "The exception is set aside");
-    }
+    problems.iter().for_each(|problem| set_aside(&key, problem));
     reconsider(shared, &touched);
 }
 
-/// Lets everybody see the rules under their new exceptions, and has the rules look at what they are for once more.
+fn set_aside(exception: &ExceptionKey, problem: &Problem) {
+    warn!(%exception, %problem, "The exception is set aside");
+}
+
+/// Lets everybody see the rules under their new exceptions, and has those that synchronize look at what they are for once more.
 fn reconsider(shared: &Shared, touched: &[RuleEntry]) {
     if touched.is_empty() {
         return;
@@ -77,7 +80,11 @@ fn reconsider(shared: &Shared, touched: &[RuleEntry]) {
     if shared.is_working() {
         for RuleEntry { policy, rule } in touched {
             look_at_downstream(shared, &policy.key, rule);
-            look_at_triggers(shared, &policy.key, rule);
+            // What another rule has passed over is past. Its cursor may be behind what it has done: going through the triggers
+            // would make again what users have deleted since.
+            if rule.synchronize {
+                look_at_triggers(shared, &policy.key, rule);
+            }
         }
     }
 }

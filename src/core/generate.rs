@@ -55,7 +55,7 @@ pub use downstream::{Marks, SourceRef, TriggerRef};
 pub use error::{Cause, PolicyKey, RuleError};
 pub use evaluate::{Applicability, Evaluation, drive, evaluate, judge};
 pub use exception::{Exception, ExceptionEntry, ExceptionKey, Honoured};
-pub use facts::{Answer, Facts};
+pub use facts::{Answer, Facts, seed};
 pub use fetch::{ApiFetch, Fetch, GlobalFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
 pub use gate::{Gate, Outbound, Reach};
 pub use plan::{Failure, Mode, Place, Plan, Source, Target};

@@ -85,13 +85,36 @@ impl Index {
 
     /// Takes an exception as it is stored; gives its problems and the rules for which something changes.
     pub fn except(&mut self, key: ExceptionKey, document: &Value) -> (Vec<Problem>, Vec<RuleEntry>) {
+        match self.store_exception(key, document) {
+            Some(problems) => (problems, self.settle_exceptions()),
+            None => (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// Takes all exceptions as they are stored, in place of those that it knows; gives the problems of those that are new and
+    /// the rules for which something changes.
+    pub fn except_only(
+        &mut self,
+        documents: &BTreeMap<ExceptionKey, Value>,
+    ) -> (Vec<(ExceptionKey, Problem)>, Vec<RuleEntry>) {
+        self.exceptions.retain(|key, _| documents.contains_key(key));
+        let mut problems = Vec::new();
+        for (key, document) in documents {
+            let found = self.store_exception(key.clone(), document).into_iter().flatten();
+            problems.extend(found.map(|problem| (key.clone(), problem)));
+        }
+        (problems, self.settle_exceptions())
+    }
+
+    /// Its problems; nothing if it is known. No rule is put under it yet.
+    fn store_exception(&mut self, key: ExceptionKey, document: &Value) -> Option<Vec<Problem>> {
         let spec = document.get("spec").cloned().unwrap_or_default();
         if self.exceptions.get(&key).is_some_and(|known| known.spec == spec) {
-            return (Vec::new(), Vec::new());
+            return None;
         }
         let (exception, findings) = compile::exception(document);
         self.exceptions.insert(key, Stored { spec, exception: exception.map(Arc::new) });
-        (findings.errors, self.settle_exceptions())
+        Some(findings.errors)
     }
 
     /// Forgets an exception; gives the rules for which something changes.
@@ -100,12 +123,6 @@ impl Index {
             Some(_) => self.settle_exceptions(),
             None => Vec::new(),
         }
-    }
-
-    /// Keeps the named exceptions; gives the rules for which something changes.
-    pub fn retain_exceptions(&mut self, present: &BTreeSet<ExceptionKey>) -> Vec<RuleEntry> {
-        self.exceptions.retain(|key, _| present.contains(key));
-        self.settle_exceptions()
     }
 
     /// Puts every rule under the exceptions that are for it; gives those for which they are other than before.
@@ -271,8 +288,25 @@ mod tests {
         let (problems, rules) = index.except(key.clone(), &bad);
         assert_eq!((problems.len(), rules.len()), (1, 3), "it excepts nothing any more");
         index.except(key.clone(), &exception("late"));
-        assert_eq!(touched(index.retain_exceptions(&BTreeSet::new())), ["late"]);
+        assert_eq!(touched(index.except_only(&BTreeMap::new()).1), ["late"]);
         assert_eq!(index.unexcept(&key).len(), 0);
+    }
+
+    #[test]
+    fn a_list_of_exceptions_touches_a_rule_once() {
+        let mut index = Index::default();
+        apply(&mut index, policy("p", "x", "1"));
+        let key = |name: &str| ExceptionKey { namespace: "a".into(), name: name.into() };
+        index.except(key("gone"), &exception("p"));
+        let mut bad = exception("p");
+        bad["spec"]["match"] = json!({});
+        let listed = BTreeMap::from([(key("a"), exception("p")), (key("b"), exception("*")), (key("c"), bad)]);
+        let (problems, touched) = index.except_only(&listed);
+        assert_eq!(problems.iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>(), ["a/c"]);
+        let excepted = touched.iter().map(|entry| entry.rule.exceptions.len()).collect::<Vec<_>>();
+        assert_eq!(excepted, [2], "one rule, under both at once");
+        let (problems, touched) = index.except_only(&listed);
+        assert_eq!((problems.len(), touched.len()), (0, 0), "nothing is new");
     }
 
     #[test]

@@ -72,6 +72,18 @@ fn an_entry_is_checked_field_by_field() {
     };
     check(call("urlPath", json!("pods")), &[("spec.apiCall.urlPath", Reason::Format)]);
     check(call("urlPath", json!("/api/v1/namespaces/{{ x }}/pods")), &[("spec.apiCall.urlPath", Reason::Context)]);
+    let with_variables = json!({
+        "method": "POST", "data": [{"key": "k", "value": {"list": ["{{ x }}"]}}],
+        "service": {"url": "http://a", "headers": [{"key": "K", "value": "{{ x }}"}], "caBundle": "{{ x }}"},
+    });
+    check(
+        json!({"apiCall": with_variables}),
+        &[
+            ("spec.apiCall.data[0].value.list[0]", Reason::Context),
+            ("spec.apiCall.service.caBundle", Reason::Context),
+            ("spec.apiCall.service.headers[0].value", Reason::Context),
+        ],
+    );
     check(call("service", json!({"url": "http://a"})), &[("spec.apiCall", Reason::Xor)]);
     check(call("method", json!("PUT")), &[("spec.apiCall.method", Reason::Enum)]);
     check(call("refreshInterval", json!("often")), &[("spec.apiCall.refreshInterval", Reason::Format)]);
@@ -315,6 +327,36 @@ async fn a_call_that_fails_is_tried_again_before_the_entry_fails() {
     let _keeping = server.keep(json!({"apiCall": call}));
     server.becomes("e", Err("not found")).await;
     assert_eq!(server.polls.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn an_outage_is_no_failure_of_the_entry() {
+    let server = Server::start().await;
+    let polls = || server.polls.load(Ordering::SeqCst);
+    let more_polls = async |before: usize| {
+        let deadline = Instant::now() + SOON;
+        while polls() < before + 2 {
+            assert!(Instant::now() < deadline, "{} calls", polls());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    server.set("/version", Err(503));
+    let rarely = json!({"urlPath": "/version", "refreshInterval": "1h", "retryLimit": 0});
+    let keeping = server.keep(json!({"apiCall": rarely}));
+    more_polls(0).await;
+    assert_eq!(server.ask("e", &Reach::Cluster).await, None, "the data is on its way");
+    server.set("/version", Ok(json!({"n": 1})));
+    server.becomes("e", Ok(json!({"n": 1}))).await;
+    keeping.abort();
+
+    let often = json!({"urlPath": "/version", "refreshInterval": "1s", "retryLimit": 0});
+    let _keeping = server.keep(json!({"apiCall": often}));
+    server.becomes("e", Ok(json!({"n": 1}))).await;
+    server.set("/version", Err(503));
+    more_polls(polls()).await;
+    assert_eq!(server.ask("e", &Reach::Cluster).await, Some(Ok(json!({"n": 1}))), "what there is stays");
+    server.set("/version", Ok(json!({"n": 2})));
+    server.becomes("e", Ok(json!({"n": 2}))).await;
 }
 
 #[tokio::test]

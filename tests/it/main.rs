@@ -18,6 +18,7 @@ mod manifests;
 mod mesh;
 mod migrate;
 mod modify;
+mod plan;
 mod proxy_template;
 mod readme;
 mod registration;

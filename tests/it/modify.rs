@@ -95,6 +95,35 @@ fn the_examples_of_templates() {
 }
 
 #[test]
+fn what_is_left_out_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let template = written(
+        folder.path(),
+        "ProxyTemplate",
+        "  selectors: [{match: {kuma.io/service: '*'}}]
+  conf:
+    resources:
+    - {name: s, version: v1, resource: \"{'@type': type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret, name: s}\"}
+",
+    );
+    let envoy = folder.path().join("envoy.yaml");
+    let resources = "- {type: Cluster, resource: {name: a, connectTimeout: 1s}}
+- {type: Cluster, resource: {name: a, connectTimeout: 2s}}
+- {type: Cluster, resource: {'@type': type.googleapis.com/envoy.config.listener.v3.Listener, name: b}}
+";
+    fs::write(&envoy, resources).expect("a file");
+    let run = writ(&["modify", "-f", &template, "--envoy", &envoy.display().to_string()]).expect(0);
+    for told in [
+        "envoy.yaml:2: warning: [1]: Cluster `a` was given before; this one replaces it",
+        "it is read as a Cluster",
+        "conf.resources[0]: is of a type that is not shown here; it is left out",
+    ] {
+        assert!(run.talk.contains(told), "{told} is not in {}", run.talk);
+    }
+    assert!(run.out.contains("2s") && !run.out.contains("1s"), "{}", run.out);
+}
+
+#[test]
 fn patches_come_before_the_template() {
     let folder = tempfile::tempdir().expect("a folder");
     let template = written(

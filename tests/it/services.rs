@@ -5,9 +5,10 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::future::join_all;
 use hyper::{Request, Response};
 use rustls::version;
 use serde_json::{Map, Value, json};
@@ -16,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use writ::cluster::{ServiceOptions, Services};
 use writ::compile;
-use writ::core::generate::{Evaluation, Facts, Fetch, Outbound, Trigger, evaluate};
+use writ::core::generate::{Answer, Evaluation, Facts, Fetch, Gate, Outbound, Reach, ServiceFetch, Trigger, evaluate};
 use writ::core::yaml;
 use writ::server::{Bound, Certificates, Limits, Pair, Shutdown, Tls};
 
@@ -95,6 +96,11 @@ async fn respond(request: Request<Bytes>) -> Response<Bytes> {
     }
 }
 
+/// Every host, those of this machine among them.
+fn outbound() -> Outbound {
+    Outbound::new(["*", "localhost", "127.0.0.1"].map(str::to_owned))
+}
+
 fn options() -> ServiceOptions {
     ServiceOptions {
         timeout: Duration::from_secs(10),
@@ -121,7 +127,7 @@ async fn look_up_with(options: ServiceOptions, call: &Value) -> Result<Value, St
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "a", "uid": "u"}});
     let (trigger, services) = (Trigger::background(pod), Services::new(options));
     let mut facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, 1);
-    facts.outbound = Outbound::any();
+    facts.outbound = outbound();
     loop {
         match evaluate(&policy.rules[0], &trigger, &facts).map_err(|error| error.to_string())? {
             Evaluation::Needs(needs) => {
@@ -231,21 +237,23 @@ async fn tls_begins_at_1_2() {
 }
 
 #[tokio::test]
-async fn a_projected_token_is_sent_unless_the_rule_has_its_own() {
-    let service = Service::start(false).await;
+async fn a_projected_token_is_sent_over_tls_unless_the_rule_has_its_own() {
+    let (service, plain) = (Service::start(true).await, Service::start(false).await);
     let folder = tempfile::tempdir().unwrap();
     let token_file = folder.path().join("token");
     std::fs::write(&token_file, "abc\n").unwrap();
-    let sent = async |headers: Value| {
-        let url = format!("http://localhost:{}/echo", service.port());
+    let sent = async |base: String, headers: Value| {
         let options = ServiceOptions { token_file: token_file.clone(), ..options() };
-        let found = look_up_with(options, &json!({"service": {"url": url, "headers": headers}})).await;
+        let service = json!({"url": format!("{base}/echo"), "headers": headers, "caBundle": service.bundle()});
+        let found = look_up_with(options, &json!({"service": service})).await;
         found.unwrap()["headers"]["authorization"].clone()
     };
-    assert_eq!(sent(json!([])).await, json!("Bearer abc"));
-    assert_eq!(sent(json!([{"key": "authorization", "value": "Basic x"}])).await, json!("Basic x"));
+    let secure = || format!("https://localhost:{}", service.port());
+    assert_eq!(sent(secure(), json!([])).await, json!("Bearer abc"));
+    assert_eq!(sent(secure(), json!([{"key": "authorization", "value": "Basic x"}])).await, json!("Basic x"));
+    assert_eq!(sent(format!("http://localhost:{}", plain.port()), json!([])).await, Value::Null);
     std::fs::write(&token_file, "").unwrap();
-    assert_eq!(sent(json!([])).await, Value::Null);
+    assert_eq!(sent(secure(), json!([])).await, Value::Null);
 }
 
 #[tokio::test]
@@ -265,6 +273,37 @@ async fn only_a_good_answer_counts() {
     // Port 1 of loopback: nobody listens there.
     assert_fails(look_up(json!({"service": {"url": "http://127.0.0.1:1/"}})).await, "no connection: ");
     assert_fails(look_up(json!({"service": {"url": "http://no.such.invalid/"}})).await, "is not found");
+}
+
+fn fetch(url: &str) -> ServiceFetch {
+    match Gate::new(&Reach::Cluster, &outbound()).service(url, Vec::new(), None, None) {
+        Ok(Fetch::Service(fetch)) => fetch,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_hangs_keeps_nobody_else_waiting() {
+    let service = Service::start(false).await;
+    let services = Services::new(options());
+    let slow = fetch(&format!("http://localhost:{}/slow", service.port()));
+    let hanging = join_all((0..100).map(|_| services.answer(&slow)));
+    let other = fetch(&format!("http://127.0.0.1:{}/null", service.port()));
+    tokio::select! {
+        _ = hanging => panic!("the slow ones have ended first"),
+        answer = services.answer(&other) => assert_eq!(answer, Answer::found("null".into())),
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_a_turn_is_part_of_the_time() {
+    let service = Service::start(false).await;
+    let services = Services::new(ServiceOptions { timeout: Duration::from_secs(1), ..options() });
+    let slow = fetch(&format!("http://localhost:{}/slow", service.port()));
+    let began = Instant::now();
+    let answers = join_all((0..64).map(|_| services.answer(&slow))).await;
+    assert!(answers.iter().all(|answer| *answer == Answer::Failed("no answer within 1s".to_owned())), "{answers:?}");
+    assert!(began.elapsed() < Duration::from_secs(5), "one after another would take at least 8 s");
 }
 
 #[tokio::test]
@@ -293,5 +332,14 @@ async fn link_local_addresses_are_refused_by_whatever_name() {
     for host in ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "2852039166", "0xa9.0xfe.0xa9.0xfe"] {
         let url = format!("http://{{{{ '{host}' }}}}/latest/meta-data");
         assert_fails(look_up(json!({"service": {"url": url}})).await, "is a link-local address");
+    }
+}
+
+#[tokio::test]
+async fn the_own_machine_is_called_by_the_name_that_operators_give() {
+    // Numbers, names, what the resolver makes of an abbreviation: none of them is `localhost`.
+    for host in ["127.0.0.2", "2130706433", "127.1", "0", "[::1]", "[::]"] {
+        let url = format!("http://{{{{ '{host}' }}}}:1/");
+        assert_fails(look_up(json!({"service": {"url": url}})).await, "is on the own machine");
     }
 }

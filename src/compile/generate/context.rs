@@ -194,7 +194,8 @@ fn check_service(service: &Node<'_>, reach: &Reach, findings: &mut Findings) {
 fn check_url(text: &str, url: &Node<'_>, findings: &mut Findings) {
     let refusal = Gate::new(&Reach::Cluster, &Outbound::any()).service(text, Vec::new(), None, None).err();
     match refusal {
-        None => {}
+        // The own machine is a matter of that list.
+        None | Some(Refusal::OwnMachine { .. }) => {}
         Some(refusal @ Refusal::Url { .. }) => findings.refuse(&url.path, Reason::Format, refusal.to_string()),
         Some(refusal) => findings.refuse(&url.path, Reason::Forbidden, refusal.to_string()),
     }

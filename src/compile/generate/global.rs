@@ -67,11 +67,7 @@ fn read_call(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalPoll> {
     let (interval, limit) = (fields.get("refreshInterval"), fields.get("retryLimit"));
     let before = findings.errors.len();
     check_call(node, &fields, &Reach::Cluster, findings)?;
-    for place in [node.below("urlPath"), node.below("service").below("url")] {
-        if place.value().and_then(Value::as_str).is_some_and(|text| text.contains("{{")) {
-            findings.refuse(&place.path, Reason::Context, "an entry has no trigger, and so no variables");
-        }
-    }
+    node.value().into_iter().for_each(|call| refuse_variables(call, &node.path, findings));
     let every = read_interval(&interval, findings);
     let retries = match limit.value() {
         None => RETRIES,
@@ -88,6 +84,27 @@ fn read_call(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalPoll> {
             }
             None
         }
+    }
+}
+
+fn refuse_variables(value: &Value, path: &FieldPath, findings: &mut Findings) {
+    let look = |text: &str, findings: &mut Findings| {
+        if text.contains("{{") {
+            findings.refuse(path, Reason::Context, "an entry has no trigger, and so no variables");
+        }
+    };
+    match value {
+        Value::String(text) => look(text, findings),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| refuse_variables(item, &path.index(index), findings));
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                look(key, findings);
+                refuse_variables(value, &path.field(key.clone()), findings);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

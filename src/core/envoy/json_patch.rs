@@ -108,7 +108,9 @@ fn make_way(document: &mut Value, tokens: &[String], path: &str) -> Result<(), S
         value = match value {
             Value::Object(entries) => entries.entry(token.clone()).or_insert(Value::Null),
             Value::Array(items) => {
-                let index = element(items.len(), token).ok_or_else(|| format!("`{token}` in `{path}` is no index"))?;
+                // The last of none is the first.
+                let length = items.len().max(1);
+                let index = element(length, token).ok_or_else(|| format!("`{token}` in `{path}` is no index"))?;
                 pad(items, index, path)?;
                 if index == items.len() {
                     items.push(Value::Null);
@@ -118,10 +120,11 @@ fn make_way(document: &mut Value, tokens: &[String], path: &str) -> Result<(), S
             _ => return Err(format!("`{path}` leads through a value that has nothing below it")),
         };
         if value.is_null() {
-            *value = match next.parse::<usize>() {
+            *value = match next.parse::<i64>() {
                 Ok(index) => {
                     let mut items = Vec::new();
-                    pad(&mut items, index, path)?;
+                    // Nothing is before the end of what is empty.
+                    pad(&mut items, usize::try_from(index).unwrap_or_default(), path)?;
                     Value::Array(items)
                 }
                 Err(_) if next == "-" => Value::Array(Vec::new()),
@@ -196,6 +199,9 @@ mod tests {
     fn add_makes_the_way() {
         check(json!({}), json!({"op": "add", "path": "/a/b", "value": 1}), Ok(json!({"a": {"b": 1}})));
         check(json!({}), json!({"op": "add", "path": "/a/-", "value": 1}), Ok(json!({"a": [1]})));
+        check(json!({}), json!({"op": "add", "path": "/a/-1", "value": 1}), Ok(json!({"a": [1]})));
+        check(json!({}), json!({"op": "add", "path": "/a/-1/b", "value": 1}), Ok(json!({"a": [{"b": 1}]})));
+        check(json!({}), json!({"op": "add", "path": "/a/-2", "value": 1}), Err("outside"));
         check(json!({}), json!({"op": "add", "path": "/a/1", "value": 1}), Ok(json!({"a": [{}, 1]})));
         check(json!({"a": []}), json!({"op": "add", "path": "/a/1/b", "value": 1}), Ok(json!({"a": [{}, {"b": 1}]})));
         check(json!({}), json!({"op": "add", "path": "/a/9999999/b", "value": 1}), Err("too far"));

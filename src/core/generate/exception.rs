@@ -11,7 +11,7 @@ use crate::core::matching::Block;
 use crate::core::scalar::wildcard;
 
 use super::context::{Base, Frame, Session};
-use super::error::{PolicyKey, RuleError};
+use super::error::RuleError;
 use super::evaluate::{hold, with_namespace_labels};
 use super::facts::Facts;
 use super::fetch::Fetch;
@@ -62,11 +62,10 @@ pub(super) enum Exempt<'r> {
 }
 
 impl Exception {
-    /// Whether it is for a rule, whatever the trigger.
-    pub fn is_for(&self, policy: &PolicyKey, rule: &str) -> bool {
-        let policy = policy.to_string();
+    /// Whether it is for a rule, whatever the trigger. The policy is named as entries name it.
+    fn is_for(&self, policy: &str, rule: &str) -> bool {
         self.entries.iter().any(|entry| {
-            wildcard::matches(&entry.policy, &policy)
+            wildcard::matches(&entry.policy, policy)
                 && entry.rules.iter().any(|pattern| wildcard::matches(pattern, rule))
         })
     }
@@ -76,9 +75,10 @@ impl Policy {
     /// The same policy under these exceptions. Rules of which nothing changes stay the same values.
     #[must_use]
     pub fn under<'e>(&self, exceptions: impl Iterator<Item = &'e Arc<Exception>> + Clone) -> Self {
+        let policy = self.key.to_string();
         let rules = self.rules.iter().map(|rule| {
             let own: Vec<Arc<Exception>> =
-                exceptions.clone().filter(|exception| exception.is_for(&self.key, &rule.name)).cloned().collect();
+                exceptions.clone().filter(|exception| exception.is_for(&policy, &rule.name)).cloned().collect();
             let same = own.len() == rule.exceptions.len()
                 && own.iter().zip(&rule.exceptions).all(|(new, old)| Arc::ptr_eq(new, old));
             if same { rule.clone() } else { Arc::new(Rule { exceptions: own, ..Rule::clone(rule) }) }
@@ -160,6 +160,7 @@ fn conditions_hold(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::generate::PolicyKey;
 
     fn exception(entries: &[(&str, &[&str])]) -> Exception {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
@@ -177,7 +178,11 @@ mod tests {
     fn names_are_patterns() {
         let check = |entries: &[(&str, &[&str])], namespace: Option<&str>, expected: bool| {
             let policy = PolicyKey { namespace: namespace.map(str::to_owned), name: "defaults".into() };
-            assert_eq!(exception(entries).is_for(&policy, "quota-1"), expected, "{entries:?} {namespace:?}");
+            assert_eq!(
+                exception(entries).is_for(&policy.to_string(), "quota-1"),
+                expected,
+                "{entries:?} {namespace:?}"
+            );
         };
         check(&[("defaults", &["quota-1"])], None, true);
         check(&[("default", &["quota-1"])], None, false);

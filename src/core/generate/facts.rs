@@ -6,12 +6,16 @@ use std::sync::Arc;
 use ::core::net::IpAddr;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use crate::core::expr::Runtime;
 use crate::core::limits::Limits;
+use crate::core::resource::text_at;
 
 use super::fetch::Fetch;
 use super::gate::Outbound;
+use super::rule::Rule;
+use super::trigger::Trigger;
 
 /// Everything an evaluation may know besides rule and trigger.
 #[derive(Clone, Debug)]
@@ -76,6 +80,20 @@ impl Facts {
             _ => runtime,
         })
     }
+}
+
+/// The seed of a rule for a trigger. One trigger gets the same `random()` texts from one rule again and again, or a rule that
+/// synchronizes would never rest; the salt is what a cluster has of its own.
+pub fn seed(salt: &str, rule: &Rule, trigger: &Trigger) -> u64 {
+    let mut digest = Sha256::new();
+    let object = trigger.object().or_else(|| trigger.old_object());
+    let uid = object.map(|object| text_at(object, &["metadata", "uid"])).unwrap_or_default();
+    for text in [salt, &rule.policy.to_string(), &rule.name, uid] {
+        digest.update(text.as_bytes());
+        digest.update([0]);
+    }
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest.finalize());
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 impl Answer {

@@ -10,7 +10,7 @@ use ::core::net::IpAddr;
 use crate::core::resource::{Gvk, ObjectKey};
 
 use super::api_path::ApiPath;
-use super::gate::{Reach, Refusal, refuse_link_local};
+use super::gate::{Reach, Refusal, check_address};
 use super::service_url::ServiceUrl;
 
 /// A fact that is missing.
@@ -57,6 +57,8 @@ pub struct ServiceFetch {
     pub(super) headers: Vec<(String, String)>,
     pub(super) ca_bundle: Option<String>,
     pub(super) body: Option<String>,
+    /// Operators name the host without wildcards.
+    pub(super) named: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,7 +110,7 @@ impl ServiceFetch {
 
     /// The addresses of the host, if all of them may be connected to.
     pub fn connectable(&self, resolved: Vec<IpAddr>) -> Result<Vec<IpAddr>, Refusal> {
-        resolved.iter().try_for_each(|address| refuse_link_local(*address))?;
+        resolved.iter().try_for_each(|address| check_address(*address, self.named))?;
         Ok(resolved)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The reach of the policy is an argument of the constructor, so no caller can forget it. A namespaced Policy cannot leave its
 //! namespace, neither reading nor writing; a path that does not parse is refused; calls that leave the cluster are refused
-//! unless an operator has named the host, and to link-local addresses always; a POST to the API server may only ask a question.
+//! unless an operator has named the host, to the own machine unless that is done without wildcards, and to where clouds hand
+//! out credentials always; a POST to the API server may only ask a question.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use crate::core::scalar::wildcard;
 
 use super::api_path::{ApiPath, PathError};
 use super::fetch::{ApiFetch, Fetch, GlobalFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
-use super::service_url::{ServiceUrl, is_link_local};
+use super::service_url::{ServiceUrl, Sort, sort};
 
 /// How far a policy reaches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +52,12 @@ pub enum Refusal {
     Url { url: String, reason: &'static str },
     #[error("{address} is a link-local address; services there are never called")]
     LinkLocal { address: IpAddr },
+    #[error("{address} is an address where a cloud hands out credentials; services there are never called")]
+    Metadata { address: IpAddr },
+    #[error(
+        "{address} is on the own machine; an operator has to name the host without wildcards (`writ serve --service-hosts`)"
+    )]
+    OwnMachine { address: IpAddr },
 }
 
 impl Outbound {
@@ -65,6 +72,11 @@ impl Outbound {
 
     fn permits(&self, host: &str) -> bool {
         self.0.iter().any(|pattern| wildcard::matches(pattern, host))
+    }
+
+    /// Whether a host is named, and not only met by a pattern.
+    fn names(&self, host: &str) -> bool {
+        self.0.contains(host)
     }
 }
 
@@ -114,14 +126,14 @@ impl<'g> Gate<'g> {
         ca_bundle: Option<String>,
         body: Option<String>,
     ) -> Result<Fetch, Refusal> {
-        let shown = || url.split('?').next().unwrap_or_default().chars().take(200).collect();
-        self.stay(None, || format!("service {}", shown()))?;
-        let url = ServiceUrl::parse(url).map_err(|reason| Refusal::Url { url: shown(), reason })?;
+        self.stay(None, || format!("service {}", shown(url)))?;
+        let url = ServiceUrl::parse(url).map_err(|reason| Refusal::Url { url: shown(url), reason })?;
         self.leave(url.host())?;
+        let named = self.outbound.names(url.host());
         if let Ok(address) = url.host().parse() {
-            refuse_link_local(address)?;
+            check_address(address, named)?;
         }
-        Ok(Fetch::Service(ServiceFetch { url, headers, ca_bundle, body }))
+        Ok(Fetch::Service(ServiceFetch { url, headers, ca_bundle, body, named }))
     }
 
     /// Reads manifest and configuration of an image from its registry.
@@ -159,6 +171,24 @@ fn key(gvk: Gvk, namespace: &str, name: &str) -> ObjectKey {
     ObjectKey { gvk, namespace: (!namespace.is_empty()).then(|| namespace.to_owned()), name: name.to_owned() }
 }
 
+/// Scheme and host of what may be no address at all: everything else in it may be secret.
+fn shown(url: &str) -> String {
+    const UNTOLD: &str = "…";
+    let Some((scheme, rest)) = url.split_once("://") else { return UNTOLD.to_owned() };
+    let scheme =
+        Some(scheme).filter(|scheme| scheme.len() < 16 && scheme.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = match authority.rsplit_once('@') {
+        Some((_, host)) => host,
+        // A password may have any of the characters that end a host.
+        None if rest.contains('@') => UNTOLD,
+        None => authority,
+    };
+    let end = if host.starts_with('[') { host.find(']').map(|at| at + 1) } else { host.find(':') };
+    let host: String = host[..end.unwrap_or(host.len())].chars().take(253).collect();
+    format!("{}://{host}", scheme.unwrap_or(UNTOLD))
+}
+
 /// Reviews are posted to ask, and store nothing.
 fn is_review(path: &ApiPath) -> bool {
     match path {
@@ -171,8 +201,14 @@ fn is_review(path: &ApiPath) -> bool {
     }
 }
 
-pub(super) fn refuse_link_local(address: IpAddr) -> Result<(), Refusal> {
-    if is_link_local(address) { Err(Refusal::LinkLocal { address }) } else { Ok(()) }
+/// Whether an address of a host may be called; `named` says that operators mean this very host.
+pub(super) fn check_address(address: IpAddr, named: bool) -> Result<(), Refusal> {
+    match sort(address) {
+        Sort::LinkLocal => Err(Refusal::LinkLocal { address }),
+        Sort::Metadata => Err(Refusal::Metadata { address }),
+        Sort::Own if !named => Err(Refusal::OwnMachine { address }),
+        Sort::Own | Sort::Other => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -210,18 +246,26 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_not_stand_for_a_link_local_address() {
-        let outbound = Outbound::any();
-        let Ok(Fetch::Service(fetch)) =
-            Gate::new(&Reach::Cluster, &outbound).service("http://a.svc", Vec::new(), None, None)
-        else {
-            panic!("a request")
+    fn a_name_may_not_stand_for_any_address() {
+        let fetch = |outbound: &Outbound| match Gate::new(&Reach::Cluster, outbound).service(
+            "http://a.svc",
+            Vec::new(),
+            None,
+            None,
+        ) {
+            Ok(Fetch::Service(fetch)) => fetch,
+            other => panic!("{other:?}"),
         };
+        let (fetch, named) = (fetch(&Outbound::any()), fetch(&Outbound::new(["A.svc".to_owned()])));
         let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().expect("an address")).collect();
         assert!(fetch.connectable(addresses(&["10.0.0.1", "fd00::1"])).is_ok());
         // One bad address among good ones is how a check is outwitted.
         let refused = fetch.connectable(addresses(&["10.0.0.1", "169.254.169.254"]));
         assert!(matches!(refused, Err(Refusal::LinkLocal { .. })), "{refused:?}");
+        assert!(named.connectable(addresses(&["fd00:ec2::254"])).is_err(), "by whatever name");
+        let refused = fetch.connectable(addresses(&["127.0.0.1"]));
+        assert!(matches!(refused, Err(Refusal::OwnMachine { .. })), "{refused:?}");
+        assert!(named.connectable(addresses(&["127.0.0.1"])).is_ok());
     }
 
     #[test]
@@ -233,6 +277,20 @@ mod tests {
         let fetch = fetch.expect("a request");
         assert_eq!(fetch.to_string(), "service http://a.svc/x");
         assert!(!format!("{fetch:?}").contains("hidden"), "{fetch:?}");
+        let reach = Reach::Namespace("a".into());
+        for (url, shown) in [
+            ("https://user:hidden@a.svc/x", "`https://a.svc`"),
+            ("https://user:hid/hidden@a.svc/x", "`https://…`"),
+            ("https://a.svc:hidden/hidden?hidden#hidden", "`https://a.svc`"),
+            ("https://[::1]hidden/", "`https://[::1]`"),
+            ("user:hidden@a.svc", "`…`"),
+        ] {
+            let call = |reach| Gate::new(reach, &outbound).service(url, Vec::new(), None, None);
+            let refusal = call(&Reach::Cluster).expect_err(url).to_string();
+            assert!(refusal.starts_with(shown) && !refusal.contains("hid"), "{refusal}");
+            let refusal = call(&reach).expect_err(url).to_string();
+            assert!(refusal.contains(shown.trim_matches('`')) && !refusal.contains("hid"), "{refusal}");
+        }
     }
 
     #[test]
@@ -259,6 +317,10 @@ mod tests {
         for url in ["http://169.254.169.254/latest", "http://[fe80::1]/", "http://[::ffff:a9fe:a9fe]/"] {
             let refused = Gate::new(&Reach::Cluster, &Outbound::any()).service(url, Vec::new(), None, None);
             assert!(matches!(refused, Err(Refusal::LinkLocal { .. })), "{url}");
+        }
+        for url in ["http://127.0.0.1", "http://[::1]:8443/x", "http://0.0.0.0/"] {
+            let refused = Gate::new(&Reach::Cluster, &Outbound::any()).service(url, Vec::new(), None, None);
+            assert!(matches!(refused, Err(Refusal::OwnMachine { .. })), "{url}");
         }
         for url in ["ftp://a.svc", "https://a.svc@example.com/", "https://", "a.svc", "https://x.svc\\@example.com"] {
             assert!(matches!(call(url), Err(Refusal::Url { .. })), "{url}");

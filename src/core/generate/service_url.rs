@@ -122,23 +122,56 @@ fn escape(target: &str) -> String {
     escaped
 }
 
-/// Whether an address is one that only the own link has: there clouds hand out credentials to whoever asks.
-pub(super) fn is_link_local(address: IpAddr) -> bool {
+/// What an address is, where that decides whether services there may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// Only the own link has it: there most clouds hand out credentials to whoever asks.
+    LinkLocal,
+    /// Some cloud hands out credentials there.
+    Metadata,
+    /// The own machine: loopback, or no address at all, which connects to the same.
+    Own,
+    Other,
+}
+
+const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
+const METADATA_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+
+/// Sorts an address, whatever its guise.
+pub(super) fn sort(address: IpAddr) -> Sort {
     match address.to_canonical() {
-        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V4(address) if address.octets()[0] == 0 => Sort::Own,
+        IpAddr::V4(address) => sort_v4(address),
+        IpAddr::V6(address) if address.is_unicast_link_local() => Sort::LinkLocal,
+        IpAddr::V6(address) if METADATA_V6.contains(&address) => Sort::Metadata,
+        IpAddr::V6(address) if address.is_loopback() || address.is_unspecified() => Sort::Own,
         IpAddr::V6(address) => {
-            address.is_unicast_link_local() || embedded(address).is_some_and(|inner| inner.is_link_local())
+            embedded(address).into_iter().map(sort_v4).find(|sort| *sort != Sort::Other).unwrap_or(Sort::Other)
         }
     }
 }
 
-/// The IPv4 address behind a translated (`64:ff9b::/96`) or compatible (`::/96`) one.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn sort_v4(address: Ipv4Addr) -> Sort {
+    match address {
+        address if address.is_link_local() => Sort::LinkLocal,
+        address if METADATA_V4.contains(&address) => Sort::Metadata,
+        address if address.is_loopback() => Sort::Own,
+        _ => Sort::Other,
+    }
+}
+
+/// The IPv4 addresses that may be behind one that is translated (`64:ff9b::/96`, or with any length of prefix within
+/// `64:ff9b:1::/48`), tunnelled (`2002::/16`) or compatible (`::/96`).
+fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+    let bytes = address.octets();
+    let at = |places: [usize; 4]| Ipv4Addr::from(places.map(|place| bytes[place]));
     match address.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high, low] => {
-            Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
-        }
-        _ => None,
+        // The byte at 8 is none of the address (RFC 6052).
+        [0x64, 0xff9b, 1, ..] => [[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], [12, 13, 14, 15]].map(at).to_vec(),
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0, 0, ..] => vec![at([12, 13, 14, 15])],
+        [0x2002, ..] => vec![at([2, 3, 4, 5])],
+        _ => Vec::new(),
     }
 }
 
@@ -193,13 +226,58 @@ mod tests {
         assert_eq!(shown("http://[::1]:8080/b"), "http://[::1]:8080/b");
     }
 
+    #[track_caller]
+    fn check_sort(expected: Sort, texts: &[&str]) {
+        for text in texts {
+            assert_eq!(sort(text.parse().expect(text)), expected, "{text}");
+        }
+    }
+
     #[test]
-    fn link_local_addresses_are_known_in_every_guise() {
-        for text in ["169.254.169.254", "fe80::1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "::169.254.0.1"] {
-            assert!(is_link_local(text.parse().expect(text)), "{text}");
-        }
-        for text in ["169.253.0.1", "10.0.0.1", "127.0.0.1", "::1", "fd00::1", "64:ff9b::a00:1", "::"] {
-            assert!(!is_link_local(text.parse().expect(text)), "{text}");
-        }
+    fn addresses_are_known_in_every_guise() {
+        check_sort(
+            Sort::LinkLocal,
+            &[
+                "169.254.169.254",
+                "fe80::1",
+                "::ffff:169.254.169.254",
+                "64:ff9b::a9fe:a9fe",
+                "::169.254.0.1",
+                "2002:a9fe:a9fe::1",
+                "64:ff9b:1::a9fe:a9fe",
+                "64:ff9b:1:a9fe:a9:fe00::",
+                "64:ff9b:1:a9:fe:a9fe::",
+                "64:ff9b:1:0:a9:fea9:fe00::",
+            ],
+        );
+        check_sort(
+            Sort::Metadata,
+            &[
+                "100.100.100.200",
+                "168.63.129.16",
+                "fd00:ec2::254",
+                "fd20:ce::254",
+                "::ffff:100.100.100.200",
+                "64:ff9b::a83f:8110",
+                "2002:6464:64c8::",
+            ],
+        );
+        check_sort(
+            Sort::Own,
+            &["127.0.0.1", "127.9.9.9", "::1", "::", "0.0.0.0", "0.1.2.3", "::ffff:127.0.0.1", "64:ff9b::7f00:1"],
+        );
+        check_sort(
+            Sort::Other,
+            &[
+                "169.253.0.1",
+                "10.0.0.1",
+                "100.100.100.201",
+                "fd00::1",
+                "fd00:ec2::253",
+                "64:ff9b::a00:1",
+                "64:ff9b:1::a00:1",
+                "2002:a00:1::1",
+            ],
+        );
     }
 }

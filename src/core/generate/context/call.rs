@@ -27,7 +27,7 @@ impl Call {
             "POST" => Some(body_of(call)?),
             other => return Err(format!("method `{other}` is neither GET nor POST")),
         };
-        let target = match call.get("service") {
+        let target = match call.get("service").filter(|service| !service.is_null()) {
             Some(service) => {
                 let ca_bundle = Some(text_of(service, "caBundle")?).filter(|bundle| !bundle.is_empty());
                 Target::Service {
@@ -62,7 +62,19 @@ pub(super) fn text_of<'v>(value: &'v Value, field: &'static str) -> Result<&'v s
     match value.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(format!("`{field}` must become text, but became {other}")),
+        Some(other) => Err(format!("`{field}` must become text, but became {}", type_of(other))),
+    }
+}
+
+/// What may be said of a value that may be secret.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 
@@ -78,4 +90,26 @@ fn body_of(call: &Value) -> Result<String, String> {
 fn headers_of(service: &Value) -> Result<Vec<(String, String)>, String> {
     let headers = service.get("headers").and_then(Value::as_array).into_iter().flatten();
     headers.map(|header| Ok((text_of(header, "key")?.to_owned(), text_of(header, "value")?.to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn null_is_no_service() {
+        let call = Call::read(&json!({"urlPath": "/version", "service": null}));
+        assert!(call.is_ok_and(|call| call.target == Target::Path("/version".to_owned())));
+    }
+
+    #[test]
+    fn a_value_that_is_no_text_is_not_shown() {
+        let header = |value: Value| json!({"service": {"url": "http://a", "headers": [{"key": "k", "value": value}]}});
+        for (value, shown) in [(json!({"token": "hidden"}), "an object"), (json!(["hidden"]), "a list")] {
+            let error = Call::read(&header(value)).err();
+            assert_eq!(error, Some(format!("`value` must become text, but became {shown}")));
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::core::generate::error::Cause;
 use crate::core::generate::facts::{Answer, Facts};
 use crate::core::generate::fetch::Fetch;
 use crate::core::generate::gate::Gate;
+use crate::core::generate::json_bytes;
 use crate::core::generate::trigger::Trigger;
 use crate::core::scalar::image::{self, ImageDefaults};
 
@@ -74,6 +75,23 @@ impl<'s> Session<'s> {
             self.needs.borrow_mut().insert(Fetch::Host(name.clone()));
         }
         true
+    }
+
+    /// Whether there is room for a value.
+    pub(super) fn check_size(&self, value: &Value) -> Result<(), String> {
+        self.check_bytes(self.bytes_with(value))
+    }
+
+    fn check_bytes(&self, bytes: usize) -> Result<(), String> {
+        let limit = self.facts.limits.context_bytes;
+        if limit > 0 && bytes > limit {
+            return Err(format!("context size limit exceeded: {bytes} bytes exceeds limit of {limit} bytes"));
+        }
+        Ok(())
+    }
+
+    fn bytes_with(&self, value: &Value) -> usize {
+        self.context_bytes.get().saturating_add(json_bytes(value))
     }
 
     /// Everything that was missing so far.
@@ -174,12 +192,8 @@ impl<'f> Frame<'f> {
         self.session.depth.set(depth);
         let value = value?;
 
-        let bytes = self.session.context_bytes.get().saturating_add(super::super::json_bytes(&value));
-        self.session.context_bytes.set(bytes);
-        let limit = limits.context_bytes;
-        if limit > 0 && bytes > limit {
-            return Err(failed(format!("context size limit exceeded: {bytes} bytes exceeds limit of {limit} bytes")));
-        }
+        self.session.context_bytes.set(self.session.bytes_with(&value));
+        self.session.check_bytes(self.session.context_bytes.get()).map_err(failed)?;
         Ok(value)
     }
 

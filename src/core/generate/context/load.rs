@@ -127,7 +127,11 @@ impl Loader<'_> {
     fn apply(&self, query: Option<&Query>, found: &Value) -> Loaded {
         match query {
             Some(query) => self.search(query, found),
-            None => Ok(found.clone()),
+            // Whoever keeps it may have it at hand: what is too large is not even copied.
+            None => {
+                self.session.check_size(found).map_err(Trouble::Reason)?;
+                Ok(found.clone())
+            }
         }
     }
 
