@@ -38,6 +38,7 @@ pub(super) enum DriveError {
 pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Result<Driven, DriveError> {
     let mut facts = Facts::new(Timestamp::now(), seed(&shared.salt.load(), rule, trigger));
     facts.outbound = shared.outbound.clone();
+    facts.limits.context_bytes = shared.settings.load().context_bytes;
     let mut sources = Sources::default();
     for _ in 0..facts.limits.rounds {
         match evaluate(rule, trigger, &facts)? {
