@@ -25,8 +25,6 @@ use crate::core::resource::text_at;
 use crate::core::settings::Settings;
 
 const REMEMBER_EVERY: Duration = Duration::from_secs(5);
-/// Watches tell everything; should one not, this finds it out.
-const COMPARE_EVERY: Duration = Duration::from_secs(60 * 60);
 const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
@@ -36,8 +34,14 @@ const SALT_ATTEMPTS: usize = 20;
 /// Clocks of API servers may differ by so many seconds.
 const CLOCK_SKEW: i64 = 10;
 
-/// Works whenever this replica holds the lease.
-pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [watch::Receiver<bool>; 3]) {
+/// Works whenever this replica holds the lease. Watches tell everything; should one not, comparing everything each
+/// `interval` finds it out, unless that is zero.
+pub(super) async fn serve_terms(
+    shared: Arc<Shared>,
+    memory: Memory,
+    synced: [watch::Receiver<bool>; 3],
+    interval: Duration,
+) {
     let mut turns = shared.tenure.changes();
     for mut listed in synced {
         if listed.wait_for(|known| *known).await.is_err() {
@@ -67,7 +71,7 @@ pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [wa
             loop {
                 stored = remember_since(&shared, &memory, stored).await;
                 sleep(REMEMBER_EVERY).await;
-                if compared.elapsed() >= COMPARE_EVERY {
+                if !interval.is_zero() && compared.elapsed() >= interval {
                     compared = Instant::now();
                     let snapshot = shared.snapshot.load_full();
                     snapshot.policies().for_each(|indexed| visit(&shared, indexed));

@@ -228,8 +228,17 @@ fn controller(
     health: &Health,
 ) -> Controller {
     let ServiceArgs { service_hosts, service_timeout, service_response_limit, service_token_file } = services;
-    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake, exception_namespace } =
-        args;
+    let GenerateArgs {
+        lease,
+        identity,
+        progress,
+        settings,
+        generate_workers,
+        delete_brake,
+        exception_namespace,
+        omit_events,
+        full_comparison_interval,
+    } = args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
         namespace: namespace.to_owned(),
@@ -247,6 +256,8 @@ fn controller(
             token_file: service_token_file,
         },
         exceptions: Honoured::parse(&exception_namespace),
+        omitted_events: omit_events,
+        comparison_interval: full_comparison_interval,
     };
     Controller::new(client, options, metrics.generate(), health)
 }
