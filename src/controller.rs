@@ -99,7 +99,7 @@ pub struct Controller {
 
 impl Controller {
     pub fn new(client: Client, options: Options, metrics: GenerateMetrics, health: &Health) -> Self {
-        let api = Api::new(client);
+        let api = Api::new(client).counted(metrics.clone());
         let discovery = Arc::new(Discovery::new(api.clone()));
         let (lease, tenure) =
             Lease::new(api.clone(), options.namespace.clone(), options.lease.clone(), options.identity.clone());

@@ -102,14 +102,15 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     };
     let honoured = Honoured::parse(&generate.exception_namespace);
     let controller = client.clone().map(|client| controller(client, &namespace, generate, services, &metrics, &health));
+    let api = |client: Client| Api::new(client).counted(metrics.generate());
     let installed = webhook_configuration.first().cloned().unwrap_or_default();
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
-        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, honoured, controller))
+        Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller))
     });
     let routes = client
         .clone()
         .zip(controller.as_ref())
-        .map(|(client, controller)| Arc::new(KnownRoutes::new(Api::new(client), controller.discovery())));
+        .map(|(client, controller)| Arc::new(KnownRoutes::new(api(client), controller.discovery())));
     let place = Place { namespace, service, webhook_configuration };
     let source = Source::open(certificates, place, client, &sink).await?;
     let https = Bound::bind(listen).await?;
