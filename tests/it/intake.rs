@@ -287,9 +287,47 @@ fn a_kind_that_came_a_moment_ago_counts() {
 
     let target = json!({"generate": {"apiVersion": "kyverno.io/v9", "kind": "Gadget"}});
     let response = world.offer(json!(null), policy(target));
-    let wanted = "the cluster has no kind `kyverno.io/v9 Gadget`; the rule waits until there is one";
+    let wanted = "the cluster has no kind `kyverno.io/v9 Gadget`; the rule fails until there is one";
     let wanted = format!("spec.rules[0].generate: {wanted}");
     assert!(warnings(&response).contains(&wanted.as_str()), "what came with Kyverno may have gone with it: {response}");
+    assert!(world.asked.lock().unwrap().contains(&"jane create gadgets.kyverno.io".to_owned()));
+}
+
+#[test]
+fn a_kind_that_is_not_there_is_no_way_around_the_authors_rights() {
+    let world = World { denied: vec!["jane delete"], ..World::new() };
+    let target = json!({"generate": {"apiVersion": "kyverno.io/v9", "kind": "Gadget"}});
+    let response = world.offer(json!(null), policy(target));
+    assert!(message(&response).contains("user `jane` is not allowed to delete gadgets.kyverno.io"), "{response}");
+}
+
+#[test]
+fn a_rule_that_cannot_hear_of_its_triggers_is_told_so() {
+    let world = World { denied: vec!["system:serviceaccount:writ-system:writ watch"], ..World::new() };
+    assert_eq!(
+        warnings(&world.offer(json!(null), policy(json!({})))),
+        [
+            "spec.rules[0].match: system:serviceaccount:writ-system:writ is not allowed to watch namespaces in the whole \
+          cluster, so the rule hears of nothing; grant it by a ClusterRole with an aggregation label, as `writ rbac` \
+          prints it"
+        ]
+    );
+    let request = json!({"generate": {"data": {"data": {"k": "{{request.userInfo.username}}"}}}});
+    assert_eq!(
+        warnings(&world.offer(json!(null), policy(request))),
+        [""; 0],
+        "a rule that admission serves watches none"
+    );
+    let many = json!({"match": {"any": [{"resources": {"kinds": ["Config*"]}}]}});
+    assert_eq!(warnings(&world.offer(json!(null), policy(many))), [""; 0], "wildcards are not asked about");
+
+    let mut own = policy(json!({
+        "match": {"any": [{"resources": {"kinds": ["Secret"]}}]}, "generate": {"namespace": "team"},
+    }));
+    own["kind"] = "Policy".into();
+    own["metadata"]["namespace"] = "team".into();
+    let response = world.offer(json!(null), own);
+    assert!(warnings(&response)[0].contains("not allowed to watch secrets in namespace `team`"), "{response}");
 }
 
 #[test]
