@@ -30,6 +30,8 @@ struct World {
     honoured: Honoured,
     /// Objects and lists by what is looked up.
     answers: BTreeMap<String, Value>,
+    /// What the API server would store.
+    rehearsed: Option<Value>,
     full: bool,
     asked: Mutex<Vec<String>>,
     registered: Mutex<Vec<String>>,
@@ -47,6 +49,7 @@ impl World {
             settings: json!({}),
             honoured: Honoured::Everywhere,
             answers: BTreeMap::new(),
+            rehearsed: None,
             full: false,
             asked: Mutex::default(),
             registered: Mutex::default(),
@@ -150,6 +153,10 @@ impl Counter for World {
 
     async fn answer(&self, fetch: &Fetch) -> Answer {
         self.answers.get(&fetch.to_string()).cloned().map_or(Answer::Absent, Answer::found)
+    }
+
+    async fn rehearse(&self, _: &Policy, _: &Value, _: &Value) -> Result<Value, Trouble> {
+        self.rehearsed.clone().ok_or_else(|| "not today".to_owned())
     }
 }
 
@@ -474,12 +481,46 @@ fn a_dry_run_is_told_what_would_happen() {
     let response = world.call("/validate/resources", dry("CREATE", namespace(json!({})), json!(null)));
     assert_eq!(warnings(&response), ["policy p, rule r: would update v1 ConfigMap b/c"]);
 
+    // What the API server makes of it is what counts: defaults are no difference, an addition of somebody is one.
+    world.rehearsed = Some(stored.clone());
+    let response = world.call("/validate/resources", dry("CREATE", namespace(json!({})), json!(null)));
+    assert_eq!(warnings(&response), [""; 0]);
+    world.rehearsed = Some(json!({"kind": "ConfigMap", "data": {"k": "v"}}));
+    let response = world.call("/validate/resources", dry("CREATE", namespace(json!({})), json!(null)));
+    assert_eq!(warnings(&response), ["policy p, rule r: would update v1 ConfigMap b/c"]);
+
+    let mut own = dry("CREATE", namespace(json!({})), json!(null));
+    own["userInfo"]["username"] = WRITER.into();
+    assert_eq!(warnings(&world.call("/validate/resources", own)), [""; 0], "its own rehearsals need no preview");
+
     let list = "list of v1 ConfigMap with labels app.kubernetes.io/managed-by=kyverno,generate.kyverno.io/policy-name=p,\
                 generate.kyverno.io/policy-namespace=,generate.kyverno.io/rule-name=r,generate.kyverno.io/trigger-uid=u-ns";
     world.answers.insert(list.into(), json!([stored]));
     let response = world.call("/validate/resources", dry("DELETE", json!(null), namespace(json!({}))));
     assert_eq!(warnings(&response), ["policy p, rule r: would delete v1 ConfigMap b/c"]);
     assert_eq!(world.stored.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn a_dry_run_is_told_of_the_one_rule_that_applies() {
+    let mut policy = policy(json!({"generate": {"namespace": "b"}}));
+    let rule = policy["spec"]["rules"][0].clone();
+    let named = |name: &str, precondition: &str| {
+        let mut rule = rule.clone();
+        rule["name"] = name.into();
+        rule["generate"]["name"] = name.into();
+        rule["preconditions"] = json!({"all": [{"key": precondition, "operator": "Equals", "value": "yes"}]});
+        rule
+    };
+    policy["spec"]["rules"] = json!([named("first", "no"), named("second", "yes"), named("third", "yes")]);
+    let mut request = request("CREATE", namespace(json!({})), json!(null), "jane");
+    request["dryRun"] = true.into();
+    for (apply, told) in [("One", &["second"][..]), ("All", &["second", "third"])] {
+        policy["spec"]["applyRules"] = apply.into();
+        let response = World::new().with(policy.clone()).call("/validate/resources", request.clone());
+        let lines = told.iter().map(|name| format!("policy p, rule {name}: would create v1 ConfigMap b/{name}"));
+        assert_eq!(warnings(&response), lines.collect::<Vec<_>>(), "{apply}");
+    }
 }
 
 /// An exception from every rule, in namespace `team`.

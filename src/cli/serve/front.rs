@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::AdmissionArgs;
+use crate::cluster::apply::{Basis, replacement};
 use crate::cluster::bindings::Bindings;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::registration::{Names, Registrar};
-use crate::cluster::{Api, Reader, access};
+use crate::cluster::{Api, ClusterError, Reader, Rehearsal, access};
 use crate::controller::Controller;
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
@@ -24,6 +26,7 @@ use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
 use crate::core::generate::{Answer, Facts, Fetch, Honoured, Outbound, Policy};
 use crate::core::matching::{Requester, UserPatterns};
+use crate::core::resource::ObjectKey;
 use crate::core::settings::{Settings, WebhookSettings};
 use crate::index::Snapshot;
 use crate::webhook::{Accounts, Counter, Office, RESOURCES, Trouble, View};
@@ -326,5 +329,21 @@ impl Counter for Front {
             return Answer::Failed("nothing is posted for a preview".to_owned());
         }
         self.reader.answer(fetch).await.unwrap_or_else(|error| Answer::Failed(error.to_string()))
+    }
+
+    async fn rehearse(&self, policy: &Policy, wanted: &Value, stored: &Value) -> Result<Value, Trouble> {
+        let ObjectKey { gvk, namespace, name } = ObjectKey::of(stored);
+        let tried = async {
+            let kind = self.discovery.find(&gvk).await?;
+            let namespace = namespace.as_deref();
+            match policy.server_side_apply {
+                true => self.api.apply(&kind, namespace, &name, wanted, Rehearsal::Yes).await,
+                false => {
+                    let body = replacement(wanted, Basis::of(stored));
+                    self.api.replace(&kind, namespace, &name, &body, Rehearsal::Yes).await
+                }
+            }
+        };
+        tried.await.map_err(|error: ClusterError| error.to_string())
     }
 }
