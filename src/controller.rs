@@ -45,7 +45,7 @@ use tracing::warn;
 
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
-use crate::cluster::events::{Scribe, events};
+use crate::cluster::events::{EventSelection, Scribe, events};
 use crate::cluster::globals::Globals;
 use crate::cluster::lease::Lease;
 use crate::cluster::memory::Memory;
@@ -79,6 +79,10 @@ pub struct Options {
     pub services: ServiceOptions,
     /// The namespaces whose exceptions count.
     pub exceptions: Honoured,
+    /// Reasons of events that are not written.
+    pub omitted_events: Vec<String>,
+    /// How often everything is compared although nothing has happened.
+    pub comparison_interval: Duration,
 }
 
 /// The controller, ready to run.
@@ -95,14 +99,16 @@ pub struct Controller {
 
 impl Controller {
     pub fn new(client: Client, options: Options, metrics: GenerateMetrics, health: &Health) -> Self {
-        let api = Api::new(client);
+        let api = Api::new(client).counted(metrics.clone());
         let discovery = Arc::new(Discovery::new(api.clone()));
         let (lease, tenure) =
             Lease::new(api.clone(), options.namespace.clone(), options.lease.clone(), options.identity.clone());
         let memory = Memory::new(api.clone(), options.namespace.clone(), options.memory.clone());
-        let (herald, scribe) = events(api.clone(), options.identity.clone());
-        let (sender, chores) = mpsc::unbounded_channel();
         let defaults = Settings::read(&Map::new(), &options.namespace, &mut Vec::new());
+        let settings = Arc::new(ArcSwap::from_pointee(defaults));
+        let selection = EventSelection { omitted: options.omitted_events.clone(), settings: settings.clone() };
+        let (herald, scribe) = events(api.clone(), options.identity.clone(), selection);
+        let (sender, chores) = mpsc::unbounded_channel();
         let globals = Globals::default();
         let parts = Parts {
             reader: Reader::new(api.clone(), discovery.clone())
@@ -117,7 +123,7 @@ impl Controller {
             herald,
             metrics,
             snapshot: Arc::default(),
-            settings: Arc::new(ArcSwap::from_pointee(defaults)),
+            settings,
             chores: sender,
             namespace: options.namespace.clone(),
             salt: format!("{:016x}", RandomState::new().build_hasher().finish()),
@@ -194,7 +200,7 @@ impl Controller {
         parts.spawn(scribe.run());
         parts.spawn(office::follow_settings(shared.clone(), options.settings));
         parts.spawn(office::report(shared.clone()));
-        parts.spawn(office::serve_terms(shared.clone(), memory.clone(), synced));
+        parts.spawn(office::serve_terms(shared.clone(), memory.clone(), synced, options.comparison_interval));
         let mut workers = JoinSet::new();
         let (finish, finishing) = watch::channel(false);
         for _ in 0..options.workers.max(1) {

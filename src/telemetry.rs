@@ -6,7 +6,7 @@ mod log;
 mod metrics;
 mod routes;
 
-pub use generate::GenerateMetrics;
+pub use generate::{GenerateMetrics, RuleInfo};
 pub use health::{Condition, Health};
 pub use log::{LogError, LogFormat, start_logging};
 pub use metrics::{Metrics, Outcome};

@@ -13,7 +13,7 @@ use super::format::Format;
 use super::simulate::{Complaint, PolicyFile, Simulation};
 use crate::compile;
 use crate::core::generate::{
-    self, Apply, Cause, Evaluation, ExceptionKey, Marks, Policy, Reach, Rule, Way, downstream,
+    self, Apply, Evaluation, ExceptionKey, Marks, Policy, Reach, Rule, SourceRef, Way, downstream,
 };
 use crate::core::resource::{Gvk, ObjectKey, text_at};
 
@@ -105,16 +105,13 @@ fn foresee(
     // Triggers on which a rule of the policy has acted, where one rule is enough.
     let mut acted: BTreeSet<String> = BTreeSet::new();
     for rule in &policy.rules {
-        if rule.way() == Way::Admission {
+        let goes_through = existing || rule.generate_existing;
+        if rule.way() == Way::Admission && !(goes_through && rule.runs_unasked()) {
             let note = "waits for requests, so applying the policy does nothing by itself";
             findings.notes.push(format!("policy {}, rule {}: {note}", policy.key, rule.name));
             continue;
         }
-        let triggers = if existing || rule.generate_existing {
-            existing_triggers(cluster, rule)?
-        } else {
-            recorded_triggers(cluster, rule)?
-        };
+        let triggers = if goes_through { existing_triggers(cluster, rule)? } else { recorded_triggers(cluster, rule)? };
         let made = if rule.synchronize { made_by(cluster, rule)? } else { Vec::new() };
         let mut is_random = false;
         for trigger in triggers {
@@ -128,11 +125,17 @@ fn foresee(
                 Ok(Evaluation::Done(plan)) => {
                     acted.insert(uid.to_owned());
                     findings.steps.extend(foresight::steps(cluster, policy, rule, &key, &plan)?);
-                    findings.steps.extend(pruned(policy, rule, &trigger, &plan, &made));
+                    findings.steps.extend(pruned(cluster, policy, rule, &trigger, &plan, &made)?);
                     let failures = plan.failures.iter();
                     let told = failures
                         .map(|failure| Complaint::of_rule(file, &key.to_string(), failure.place, &failure.error));
                     findings.errors.extend(told);
+                }
+                Ok(Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. } | Evaluation::Lost { .. })
+                    if rule.way() == Way::Watch =>
+                {
+                    let lost = made.iter().filter(|object| is_made_for(object, uid));
+                    findings.steps.extend(lost.map(|object| deletion(rule, &key, object)));
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -230,30 +233,50 @@ fn made_by(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Value>> {
 }
 
 /// What a rule has made for a trigger and makes no more: it goes if the policy says so, and copies go with their source.
-fn pruned(policy: &Policy, rule: &Rule, trigger: &Value, plan: &generate::Plan, made: &[Value]) -> Vec<Step> {
-    let missing = plan.failures.iter().filter_map(|failure| match &*failure.error.cause {
-        Cause::SourceMissing { source_key } => Some(&source_key.gvk),
-        _ => None,
-    });
-    let missing: BTreeSet<&Gvk> = missing.collect();
+fn pruned(
+    cluster: &Cluster,
+    policy: &Policy,
+    rule: &Rule,
+    trigger: &Value,
+    plan: &generate::Plan,
+    made: &[Value],
+) -> anyhow::Result<Vec<Step>> {
     let alive: BTreeSet<&str> =
         plan.targets.iter().filter_map(|target| target.source.as_ref()).map(|source| source.uid.as_str()).collect();
     let may_prune = policy.prune && plan.failures.is_empty();
     let uid = text_at(trigger, &["metadata", "uid"]);
-    let is_stale = |object: &&Value| {
-        let (key, Some(marks)) = (ObjectKey::of(object), Marks::read(object)) else { return false };
-        let is_orphan =
-            || missing.contains(&key.gvk) && marks.source.as_deref().is_some_and(|uid| !alive.contains(uid));
-        marks.trigger.uid == uid && plan.targets.iter().all(|target| target.key != key) && (may_prune || is_orphan())
-    };
-    let step = |object: &Value| Step {
-        policy: policy.key.to_string(),
+    let stale = made.iter().filter(|object| {
+        let key = ObjectKey::of(object);
+        is_made_for(object, uid) && plan.targets.iter().all(|target| target.key != key)
+    });
+    let mut steps = Vec::new();
+    for object in stale {
+        let source = Marks::read(object).and_then(|marks| marks.source);
+        let is_orphan = match source.filter(|source| !may_prune && !alive.contains(source.uid.as_str())) {
+            Some(SourceRef { uid, gvk, namespace }) => {
+                find_by_uid(cluster, &gvk, namespace.as_deref(), &uid)?.is_none()
+            }
+            None => false,
+        };
+        if may_prune || is_orphan {
+            steps.push(deletion(rule, &ObjectKey::of(trigger), object));
+        }
+    }
+    Ok(steps)
+}
+
+fn is_made_for(object: &Value, uid: &str) -> bool {
+    Marks::read(object).is_some_and(|marks| marks.trigger.uid == uid)
+}
+
+fn deletion(rule: &Rule, trigger: &ObjectKey, object: &Value) -> Step {
+    Step {
+        policy: rule.policy.to_string(),
         rule: rule.name.clone(),
-        trigger: ObjectKey::of(trigger).to_string(),
+        trigger: trigger.to_string(),
         object: ObjectKey::of(object),
         action: Action::Delete,
-    };
-    made.iter().filter(is_stale).map(step).collect()
+    }
 }
 
 /// What goes with a rule that is taken out of its policy.
@@ -265,14 +288,7 @@ fn bereaved(cluster: &Cluster, rule: &Rule) -> anyhow::Result<Vec<Step>> {
             .iter()
             .any(|legacy| Gvk::new(&legacy.api_version, legacy.kind.as_str()) == gvk && legacy.includes(copied))
     });
-    let step = |object: Value| Step {
-        policy: rule.policy.to_string(),
-        rule: rule.name.clone(),
-        trigger: String::new(),
-        object: ObjectKey::of(&object),
-        action: Action::Delete,
-    };
-    Ok(gone.map(step).collect())
+    Ok(gone.map(|object| Step { trigger: String::new(), ..deletion(rule, &ObjectKey::of(&object), &object) }).collect())
 }
 
 fn to_json(steps: &[Step], errors: &[Complaint], notes: &[String]) -> Value {

@@ -159,6 +159,14 @@ struct GenerateArgs {
     /// The namespace whose PolicyExceptions count; `*` means every namespace, nothing means that none do.
     #[arg(long, env = "WRIT_EXCEPTION_NAMESPACE", value_name = "NAMESPACE", default_value = "")]
     exception_namespace: String,
+    /// Reasons of events not to write, separated by commas: PolicyApplied, PolicyError. Kyverno's flag of this name is
+    /// --omitEvents.
+    #[arg(long, alias = "omitEvents", env = "WRIT_OMIT_EVENTS", value_name = "REASON", value_delimiter = ',')]
+    omit_events: Vec<String>,
+    /// How often to compare everything although nothing has happened, what rules look up included; 0 for never.
+    /// Kyverno's deployments say it in the same variable.
+    #[arg(long, env = "BACKGROUND_SCAN_INTERVAL", default_value = "1h", value_name = "DURATION", value_parser = duration::parse)]
+    full_comparison_interval: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -255,5 +263,28 @@ impl Serve {
             .context("starting the runtime")?;
         runtime.block_on(wiring::serve(self))?;
         Ok(Outcome::Clean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        generate: GenerateArgs,
+    }
+
+    #[test]
+    fn events_and_comparisons() {
+        let read = |flags: &[&str]| Line::try_parse_from([&["writ"], flags].concat()).expect("flags").generate;
+        let usual = read(&[]);
+        assert_eq!((usual.omit_events.len(), usual.full_comparison_interval), (0, Duration::from_secs(3600)));
+        let set = read(&["--omitEvents=PolicyApplied,PolicySkipped", "--full-comparison-interval=30m"]);
+        assert_eq!(set.omit_events, ["PolicyApplied", "PolicySkipped"]);
+        assert_eq!(set.full_comparison_interval, Duration::from_secs(1800));
     }
 }

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::ClusterError;
 use super::kinds::ApiKind;
 use super::lean::{Lean, LeanList};
+use crate::telemetry::GenerateMetrics;
 
 /// Under which name writes appear in managed fields. Existing tools look for it.
 pub(crate) const FIELD_MANAGER: &str = "kyverno-generate";
@@ -27,7 +28,11 @@ const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroup
 
 /// A client that speaks JSON.
 #[derive(Clone)]
-pub struct Api(Client);
+pub struct Api {
+    client: Client,
+    /// Where calls are counted.
+    metrics: Option<GenerateMetrics>,
+}
 
 /// One page of a list.
 #[derive(Debug, Default)]
@@ -57,7 +62,12 @@ pub enum Rehearsal {
 
 impl Api {
     pub fn new(client: Client) -> Self {
-        Self(client)
+        Self { client, metrics: None }
+    }
+
+    /// The same, with its calls counted.
+    pub fn counted(self, metrics: GenerateMetrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
     }
 
     pub async fn get(&self, kind: &ApiKind, namespace: Option<&str>, name: &str) -> Result<Value, ClusterError> {
@@ -216,11 +226,18 @@ impl Api {
         query.add("timeoutSeconds", &seconds.to_string());
         query.add("labelSelector", &selection.labels);
         let accept = if selection.metadata_only { METADATA } else { JSON };
+        self.count("watch");
         request("watch", &kind.plural_name(), Method::GET, &query.path, accept, None)
     }
 
     pub(super) fn client(&self) -> &Client {
-        &self.0
+        &self.client
+    }
+
+    fn count(&self, verb: &'static str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.query(verb);
+        }
     }
 
     async fn json(
@@ -246,7 +263,8 @@ impl Api {
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<T, ClusterError> {
         let request = request(verb, what, method, path, accept, body)?;
-        let answer = timeout(LONGEST_CALL, self.0.request_text(request)).await;
+        self.count(verb);
+        let answer = timeout(LONGEST_CALL, self.client.request_text(request)).await;
         let text = answer
             .map_err(|_| ClusterError::too_slow(verb, what))?
             .map_err(|error| ClusterError::of(verb, what, &error))?;

@@ -60,7 +60,7 @@ impl Writer {
 
     pub async fn read(&self, key: &ObjectKey) -> Result<Option<Value>, WriteError> {
         let kind = self.discovery.find(&key.gvk).await?;
-        let found = self.api.find(&kind, key.namespace.as_deref(), &key.name).await?;
+        let found = self.api.find(&kind, place(&kind, key), &key.name).await?;
         Ok(found.map(|object| kind.named(object)))
     }
 
@@ -147,9 +147,7 @@ impl Writer {
     async fn pass(&self, reach: &Reach, body: &Value) -> Result<(ObjectKey, Arc<ApiKind>), WriteError> {
         let mut key = ObjectKey::of(body);
         let kind = self.discovery.find(&key.gvk).await?;
-        if kind.is_namespaced() && key.namespace.is_none() {
-            key.namespace = Some("default".to_owned());
-        }
+        key.namespace = place(&kind, &key).map(str::to_owned);
         let kind = self.check(reach, &key).await?;
         Ok((key, kind))
     }
@@ -162,6 +160,14 @@ impl Writer {
             .target(key)
             .map_err(|refusal| WriteError::OutOfReach(refusal.to_string()))?;
         Ok(self.discovery.find(&key.gvk).await?)
+    }
+}
+
+/// The namespace of an object. Of a kind that is known only when the rule runs, nobody could demand one: it is `default` then.
+fn place<'k>(kind: &ApiKind, key: &'k ObjectKey) -> Option<&'k str> {
+    match key.namespace.as_deref() {
+        None if kind.is_namespaced() => Some("default"),
+        given => given,
     }
 }
 
@@ -185,4 +191,25 @@ pub fn replacement(wanted: &Value, basis: Basis<'_>) -> Value {
     body["metadata"]["resourceVersion"] = basis.version.into();
     body["metadata"]["uid"] = basis.uid.into();
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::resource::Gvk;
+
+    #[test]
+    fn what_names_no_namespace_is_looked_for_where_it_is_written() {
+        let key = |kind: &str, namespace: Option<&str>| ObjectKey {
+            gvk: Gvk::new("v1", kind),
+            namespace: namespace.map(str::to_owned),
+            name: "a".to_owned(),
+        };
+        let place_of = |kind: &str, namespace: Option<&str>| {
+            place(&ApiKind::builtin("v1", kind), &key(kind, namespace)).map(str::to_owned)
+        };
+        assert_eq!(place_of("ConfigMap", None).as_deref(), Some("default"));
+        assert_eq!(place_of("ConfigMap", Some("b")).as_deref(), Some("b"));
+        assert_eq!(place_of("Namespace", None), None);
+    }
 }

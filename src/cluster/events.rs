@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +14,10 @@ use super::Api;
 use super::kinds::ApiKind;
 use crate::core::generate::PolicyKey;
 use crate::core::resource::{Gvk, ObjectKey};
+use crate::core::settings::Settings;
 
+/// The reason of events about successes.
+const APPLIED: &str = "PolicyApplied";
 const CONTROLLER: &str = "kyverno-generate";
 const LONGEST_NOTE: usize = 1024;
 /// Events that wait to be written; beyond that they are counted and dropped.
@@ -26,6 +30,8 @@ pub enum Happening {
     Created { policy: PolicyKey, rule: String, target: ObjectKey },
     /// A rule failed for a trigger.
     Failed { policy: PolicyKey, rule: String, trigger: ObjectKey, error: String },
+    /// A policy cannot be used as it is.
+    SetAside { policy: PolicyKey, problem: String },
 }
 
 /// Takes happenings from everybody.
@@ -39,13 +45,31 @@ pub struct Herald {
 pub struct Scribe {
     api: Api,
     instance: String,
+    selection: EventSelection,
     receiver: Receiver<Happening>,
 }
 
+/// Which events are written.
+#[derive(Clone)]
+pub struct EventSelection {
+    /// Reasons of events that nobody wants.
+    pub omitted: Vec<String>,
+    pub settings: Arc<ArcSwap<Settings>>,
+}
+
+impl EventSelection {
+    fn takes(&self, event: &Value) -> bool {
+        let text = |field: &str| event[field].as_str().unwrap_or_default();
+        let actions = &self.settings.load().success_actions;
+        let wanted = text("reason") != APPLIED || actions.is_empty() || actions.contains(text("action"));
+        wanted && !self.omitted.iter().any(|reason| reason == text("reason"))
+    }
+}
+
 /// The two ends of the way that events take.
-pub fn events(api: Api, instance: String) -> (Herald, Scribe) {
+pub fn events(api: Api, instance: String, selection: EventSelection) -> (Herald, Scribe) {
     let (sender, receiver) = channel(WAITING);
-    (Herald { sender, dropped: Arc::default() }, Scribe { api, instance, receiver })
+    (Herald { sender, dropped: Arc::default() }, Scribe { api, instance, selection, receiver })
 }
 
 impl Herald {
@@ -65,7 +89,9 @@ impl Scribe {
     pub async fn run(mut self) {
         let kind = ApiKind::builtin("events.k8s.io/v1", "Event");
         while let Some(happening) = self.receiver.recv().await {
-            for event in describe(&happening, &self.instance, Timestamp::now()) {
+            let mut events = describe(&happening, &self.instance, Timestamp::now());
+            events.retain(|event| self.selection.takes(event));
+            for event in events {
                 let namespace = event["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
                 if let Err(error) = self.api.create(&kind, Some(&namespace), &event).await {
                     debug!(%error, "Cannot write an event");
@@ -102,11 +128,11 @@ fn describe(happening: &Happening, instance: &str, now: Timestamp) -> Vec<Value>
         Happening::Created { policy, rule, target } => {
             let note = format!("created {} {} because of policy {policy}/{rule}", target.gvk.kind, target.name);
             vec![
-                event(target, None, ["Normal", "PolicyApplied", "None"], note),
+                event(target, None, ["Normal", APPLIED, "None"], note),
                 event(
                     &key(policy),
                     Some(target),
-                    ["Normal", "PolicyApplied", "Resource Generated"],
+                    ["Normal", APPLIED, "Resource Generated"],
                     "resource generated".to_owned(),
                 ),
             ]
@@ -114,6 +140,10 @@ fn describe(happening: &Happening, instance: &str, now: Timestamp) -> Vec<Value>
         Happening::Failed { policy, rule, trigger, error } => {
             let note = format!("policy {}/{rule} error: {error}", policy.name);
             vec![event(&key(policy), Some(trigger), ["Warning", "PolicyError", "None"], note)]
+        }
+        Happening::SetAside { policy, problem } => {
+            let note = format!("policy {} is set aside: {problem}", policy.name);
+            vec![event(&key(policy), None, ["Warning", "PolicyError", "None"], note)]
         }
     }
 }
@@ -156,6 +186,16 @@ mod tests {
     }
 
     #[test]
+    fn why_a_policy_is_not_ready_is_told() {
+        let policy = PolicyKey { namespace: Some("a".into()), name: "p".into() };
+        let happening = Happening::SetAside { policy, problem: "spec.rules[0]: x".into() };
+        let events = describe(&happening, "here", Timestamp::UNIX_EPOCH);
+        assert_eq!(events[0]["note"], "policy p is set aside: spec.rules[0]: x");
+        assert_eq!(events[0]["type"], "Warning");
+        assert_eq!(events[0].get("related"), None);
+    }
+
+    #[test]
     fn creations_are_told_twice() {
         let target = ObjectKey { gvk: Gvk::new("v1", "Secret"), namespace: Some("a".into()), name: "s".into() };
         let policy = PolicyKey { namespace: Some("a".into()), name: "p".into() };
@@ -163,5 +203,16 @@ mod tests {
         let reasons: Vec<_> =
             events.iter().map(|event| (event["regarding"]["kind"].clone(), event["action"].clone())).collect();
         assert_eq!(reasons, [(json!("Secret"), json!("None")), (json!("Policy"), json!("Resource Generated"))]);
+        let taken = |settings: Value, omitted: &[&str]| {
+            let settings = Settings::read(settings.as_object().expect("an object"), "writ-system", &mut Vec::new());
+            let selection = EventSelection {
+                omitted: omitted.iter().map(|reason| (*reason).to_owned()).collect(),
+                settings: Arc::new(ArcSwap::from_pointee(settings)),
+            };
+            events.iter().map(|event| selection.takes(event)).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(json!({}), &["PolicySkipped"]), [true, true]);
+        assert_eq!(taken(json!({"successEventActions": "Resource Generated"}), &[]), [false, true]);
+        assert_eq!(taken(json!({}), &["PolicyApplied"]), [false, false]);
     }
 }

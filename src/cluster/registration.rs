@@ -1,9 +1,12 @@
 //! The webhook configuration for the objects that rules are about, written from what the policies need.
 //!
 //! It calls the same Service, with the same authority, as the configuration of the install, and it belongs to that one: who
-//! uninstalls it removes both. Every entry fails open and leaves the cluster's own namespaces alone.
+//! uninstalls it removes both. Every entry fails open and leaves Writ's own namespace alone, and kube-system unless operators
+//! select namespaces themselves.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::kinds::ApiKind;
@@ -11,6 +14,7 @@ use super::{Api, ClusterError, Rehearsal};
 use crate::core::generate::registration::{Hook, HookRule, HookScope, Purpose};
 use crate::core::matching::Operation;
 use crate::core::resource::text_at;
+use crate::core::settings::WebhookSettings;
 
 /// How often somebody else may be faster.
 const MOST_CONFLICTS: usize = 8;
@@ -41,6 +45,8 @@ pub struct Names {
 enum Way {
     /// They take their place.
     Replace,
+    /// They take their place, and so does everything about them.
+    Renew,
     /// They are added.
     Extend,
 }
@@ -52,13 +58,18 @@ impl Registrar {
     }
 
     /// Makes the configuration say exactly this. For whoever leads.
-    pub async fn write(&self, hooks: &[Hook]) -> Result<(), ClusterError> {
-        self.put(hooks, Way::Replace).await
+    pub async fn write(&self, hooks: &[Hook], settings: &WebhookSettings) -> Result<(), ClusterError> {
+        self.put(hooks, settings, Way::Replace).await
+    }
+
+    /// The same under other settings than before: labels and annotations that are no longer set go, too.
+    pub async fn renew(&self, hooks: &[Hook], settings: &WebhookSettings) -> Result<(), ClusterError> {
+        self.put(hooks, settings, Way::Renew).await
     }
 
     /// Adds what is missing and takes nothing away: others may know of policies that are not known here yet.
-    pub async fn extend(&self, hooks: &[Hook]) -> Result<(), ClusterError> {
-        self.put(hooks, Way::Extend).await
+    pub async fn extend(&self, hooks: &[Hook], settings: &WebhookSettings) -> Result<(), ClusterError> {
+        self.put(hooks, settings, Way::Extend).await
     }
 
     /// What the API server says of CEL conditions. Nothing is stored.
@@ -83,10 +94,10 @@ impl Registrar {
         }
     }
 
-    async fn put(&self, hooks: &[Hook], way: Way) -> Result<(), ClusterError> {
+    async fn put(&self, hooks: &[Hook], settings: &WebhookSettings, way: Way) -> Result<(), ClusterError> {
         let mut attempts = 0;
         loop {
-            match self.try_put(hooks, way).await {
+            match self.try_put(hooks, settings, way).await {
                 Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. } | ClusterError::Missing { .. })
                     if attempts < MOST_CONFLICTS =>
                 {
@@ -97,7 +108,7 @@ impl Registrar {
         }
     }
 
-    async fn try_put(&self, hooks: &[Hook], way: Way) -> Result<(), ClusterError> {
+    async fn try_put(&self, hooks: &[Hook], settings: &WebhookSettings, way: Way) -> Result<(), ClusterError> {
         let Names { installed, configuration, .. } = &self.names;
         let found = self.api.find(&self.kind, None, configuration).await?;
         if hooks.is_empty() && (found.is_none() || way == Way::Extend) {
@@ -112,20 +123,21 @@ impl Registrar {
             },
             error => error,
         })?;
-        let wanted: Vec<Value> = hooks.iter().map(|hook| self.render(hook, &owner)).collect();
+        let wanted: Vec<Value> = hooks.iter().map(|hook| self.render(hook, settings, &owner)).collect();
         let Some(found) = found else {
-            let body = self.whole(&owner, wanted);
+            let body = self.whole(&owner, settings, wanted);
             self.api.create(&self.kind, None, &body).await?;
             info!(name = configuration, "Webhook configuration created");
             return Ok(());
         };
         let present = found.get("webhooks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let next = match way {
-            Way::Replace => replace(present, wanted),
+            Way::Replace if wears(&found, settings) => replace(present, wanted),
+            Way::Replace | Way::Renew => Some(wanted),
             Way::Extend => extend(present, wanted),
         };
         if let Some(next) = next {
-            let mut body = self.whole(&owner, next);
+            let mut body = self.whole(&owner, settings, next);
             body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
             self.api.replace(&self.kind, None, configuration, &body, Rehearsal::No).await?;
             info!(name = configuration, "Webhook configuration changed");
@@ -133,24 +145,31 @@ impl Registrar {
         Ok(())
     }
 
-    fn whole(&self, owner: &Value, webhooks: Vec<Value>) -> Value {
+    fn whole(&self, owner: &Value, settings: &WebhookSettings, webhooks: Vec<Value>) -> Value {
         let (api_version, kind) = (self.kind.gvk.api_version(), &self.kind.gvk.kind);
-        json!({
+        // Those of the install win: it is by them that all of it is found again.
+        let mut labels: Map<String, Value> = settings.labels.iter().map(text_pair).collect();
+        labels.extend(owner.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default());
+        let mut body = json!({
             "apiVersion": api_version,
             "kind": kind,
             "metadata": {
                 "name": self.names.configuration,
-                "labels": owner.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({})),
+                "labels": labels,
                 "ownerReferences": [{
                     "apiVersion": api_version, "kind": kind,
                     "name": text_at(owner, &["metadata", "name"]), "uid": text_at(owner, &["metadata", "uid"]),
                 }],
             },
             "webhooks": webhooks,
-        })
+        });
+        if !settings.annotations.is_empty() {
+            body["metadata"]["annotations"] = settings.annotations.iter().map(text_pair).collect();
+        }
+        body
     }
 
-    fn render(&self, hook: &Hook, owner: &Value) -> Value {
+    fn render(&self, hook: &Hook, settings: &WebhookSettings, owner: &Value) -> Value {
         let Hook { purpose, policy, rules, match_conditions, timeout_seconds } = hook;
         let word = match purpose {
             Purpose::Intake => "intake",
@@ -180,17 +199,54 @@ impl Registrar {
             "matchPolicy": "Equivalent",
             "sideEffects": "NoneOnDryRun",
             "timeoutSeconds": timeout_seconds,
-            "namespaceSelector": {"matchExpressions": [{
-                "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", self.names.namespace],
-            }]},
-            "objectSelector": {},
+            "namespaceSelector": namespaces(settings.namespace_selector.as_ref(), &self.names.namespace),
+            "objectSelector": settings.object_selector.clone().unwrap_or_else(|| json!({})),
             "rules": rules.iter().map(render_rule).collect::<Vec<_>>(),
         });
-        if !match_conditions.is_empty() {
-            entry["matchConditions"] = render_conditions(match_conditions);
+        let conditions = joined(match_conditions, &settings.match_conditions);
+        if !conditions.is_empty() {
+            entry["matchConditions"] = render_conditions(&conditions);
         }
         entry
     }
+}
+
+/// The namespaces whose requests are sent: those that operators select, and never Writ's own.
+fn namespaces(selected: Option<&Value>, own: &str) -> Value {
+    let all_but = |names: &[&str]| json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": names});
+    let Some(selected) = selected else {
+        return json!({"matchExpressions": [all_but(&["kube-system", own])]});
+    };
+    let mut selector = selected.clone();
+    let mut expressions = selected["matchExpressions"].as_array().cloned().unwrap_or_default();
+    expressions.push(all_but(&[own]));
+    selector["matchExpressions"] = expressions.into();
+    selector
+}
+
+/// The conditions of an entry, then those for all of them; a name may stand there only once.
+fn joined(own: &[(String, String)], everywhere: &[(String, String)]) -> Vec<(String, String)> {
+    let mut conditions = own.to_vec();
+    for (name, expression) in everywhere {
+        let mut name = name.clone();
+        while conditions.iter().any(|(taken, _)| *taken == name) {
+            name.push_str(".settings");
+        }
+        conditions.push((name, expression.clone()));
+    }
+    conditions
+}
+
+/// Whether a configuration has the labels and annotations that operators want on it. Others may have put more there.
+fn wears(found: &Value, settings: &WebhookSettings) -> bool {
+    let has = |field: &str, wanted: &BTreeMap<String, String>| {
+        wanted.iter().all(|(name, value)| found["metadata"][field][name] == value.as_str())
+    };
+    has("labels", &settings.labels) && has("annotations", &settings.annotations)
+}
+
+fn text_pair((name, value): (&String, &String)) -> (String, Value) {
+    (name.clone(), value.as_str().into())
 }
 
 fn render_rule(rule: &HookRule) -> Value {
@@ -245,6 +301,11 @@ fn extend(present: &[Value], wanted: Vec<Value>) -> Option<Vec<Value>> {
             }
         }
         entry["rules"] = rules.into();
+        // Policies that are not known here may have asked for more time.
+        let timeout = |entry: &Value| entry["timeoutSeconds"].as_u64();
+        if timeout(&next[position]) > timeout(&entry) {
+            entry["timeoutSeconds"] = next[position]["timeoutSeconds"].clone();
+        }
         if !says(&next[position], &entry) {
             next[position] = entry;
             changed = true;
@@ -291,6 +352,10 @@ mod tests {
         let next = extend(&present, vec![entry("a", vec![more.clone()]), entry("b", vec![])]).expect("a change");
         assert_eq!(next[0]["rules"], json!([present[0]["rules"][0], more]));
         assert_eq!(next[1]["name"], "b");
+        let hasty = json!({"name": "a", "rules": [], "timeoutSeconds": 1});
+        assert_eq!(extend(&present, vec![hasty]), None, "others may need the time");
+        let patient = json!({"name": "a", "rules": [], "timeoutSeconds": 9});
+        assert_eq!(extend(&present, vec![patient]).expect("a change")[0]["timeoutSeconds"], 9);
     }
 
     #[test]
@@ -301,6 +366,31 @@ mod tests {
         assert_eq!(replace(std::slice::from_ref(&present), vec![wanted.clone()]), None);
         assert_eq!(replace(&[present], vec![]), Some(vec![]));
         assert_eq!(replace(&[], vec![wanted.clone()]), Some(vec![wanted]));
+    }
+
+    #[test]
+    fn operators_shape_every_entry() {
+        assert_eq!(
+            namespaces(None, "writ-system")["matchExpressions"][0]["values"],
+            json!(["kube-system", "writ-system"])
+        );
+        let chosen = json!({"matchLabels": {"team": "a"}});
+        let selector = namespaces(Some(&chosen), "writ-system");
+        assert_eq!(selector["matchLabels"], chosen["matchLabels"]);
+        assert_eq!(selector["matchExpressions"][0]["values"], json!(["writ-system"]), "never its own");
+        let pair = |name: &str, expression: &str| (name.to_owned(), expression.to_owned());
+        let conditions = joined(&[pair("a", "1"), pair("b", "2")], &[pair("b", "3"), pair("c", "4")]);
+        assert_eq!(conditions, [pair("a", "1"), pair("b", "2"), pair("b.settings", "3"), pair("c", "4")]);
+    }
+
+    #[test]
+    fn labels_of_others_are_no_reason_to_write() {
+        let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        let settings = WebhookSettings { labels, ..WebhookSettings::default() };
+        assert!(wears(&json!({"metadata": {"labels": {"a": "b", "c": "d"}}}), &settings));
+        assert!(!wears(&json!({"metadata": {"labels": {"a": "x"}}}), &settings));
+        assert!(!wears(&json!({"metadata": {}}), &settings));
+        assert!(wears(&json!({"metadata": {}}), &WebhookSettings::default()));
     }
 
     #[test]

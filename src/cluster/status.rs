@@ -19,7 +19,7 @@ pub enum Readiness {
 const REFRESH_TOLD: i64 = 60;
 
 /// The status that a policy is to have; nothing if it has it already. Consumers compare the list of conditions as a whole,
-/// so there is one.
+/// so there is one, and why a policy is not ready stands elsewhere: in an event and in the log.
 pub fn policy_status(policy: &Value, readiness: &Readiness, now: Timestamp) -> Option<Value> {
     let old = &policy["status"];
     let count = |kind: &str| {
@@ -27,7 +27,7 @@ pub fn policy_status(policy: &Value, readiness: &Readiness, now: Timestamp) -> O
         rules.filter(|rule| rule.get(kind).is_some_and(|part| !part.is_null())).count()
     };
     let wanted = json!({
-        "conditions": conditions(old, readiness, now),
+        "conditions": conditions(old, readiness, plain(readiness), now),
         "rulecount": {
             "validate": count("validate"),
             "generate": count("generate"),
@@ -50,7 +50,11 @@ pub fn entry_status(
     now: Timestamp,
 ) -> Option<Value> {
     let old = &entry["status"];
-    let wanted = conditions(old, readiness, now);
+    let message = match readiness {
+        Readiness::Ready => plain(readiness).to_owned(),
+        Readiness::NotReady { because } => format!("{}: {because}", plain(readiness)),
+    };
+    let wanted = conditions(old, readiness, &message, now);
     let told = text_at(old, &["lastRefreshTime"]);
     let is_told = |refreshed: Timestamp| {
         told.parse::<Timestamp>().is_ok_and(|told| refreshed.as_second() - told.as_second() < REFRESH_TOLD)
@@ -67,10 +71,18 @@ pub fn entry_status(
     Some(status)
 }
 
-fn conditions(old: &Value, readiness: &Readiness, now: Timestamp) -> Value {
-    let (status, reason, message) = match readiness {
-        Readiness::Ready => ("True", "Succeeded", "Ready".to_owned()),
-        Readiness::NotReady { because } => ("False", "Failed", format!("Not Ready: {because}")),
+/// The message that consumers know.
+fn plain(readiness: &Readiness) -> &'static str {
+    match readiness {
+        Readiness::Ready => "Ready",
+        Readiness::NotReady { .. } => "Not Ready",
+    }
+}
+
+fn conditions(old: &Value, readiness: &Readiness, message: &str, now: Timestamp) -> Value {
+    let (status, reason) = match readiness {
+        Readiness::Ready => ("True", "Succeeded"),
+        Readiness::NotReady { .. } => ("False", "Failed"),
     };
     let before = old["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let since = match before {
@@ -130,6 +142,7 @@ mod tests {
         let failed = Readiness::NotReady { because: "x".into() };
         let failed = entry_status(&entry, &failed, None, at(30)).expect("a flip");
         assert_eq!(failed["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:30Z");
+        assert_eq!(failed["conditions"][0]["message"], "Not Ready: x");
         assert_eq!(failed["lastRefreshTime"], "1970-01-01T00:00:00Z");
     }
 
@@ -139,9 +152,8 @@ mod tests {
         let because = |text: &str| Readiness::NotReady { because: text.into() };
         policy["status"] = policy_status(&policy, &because("a"), Timestamp::UNIX_EPOCH).expect("it has none");
         let later = Timestamp::from_second(60).expect("a time");
-        let other = policy_status(&policy, &because("b"), later).expect("another reason");
-        assert_eq!(other["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
-        assert_eq!(other["conditions"][0]["message"], "Not Ready: b");
+        assert_eq!(policy["status"]["conditions"][0]["message"], "Not Ready", "compared as it is");
+        assert_eq!(policy_status(&policy, &because("b"), later), None, "the reason stands elsewhere");
         let ready = policy_status(&policy, &Readiness::Ready, later).expect("a flip");
         assert_eq!(ready["conditions"][0]["lastTransitionTime"], "1970-01-01T00:01:00Z");
     }

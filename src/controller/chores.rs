@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use super::office::comparison;
 use super::policies::visit;
 use super::queue::{Lane, pause_after};
 use super::shared::Shared;
@@ -105,6 +106,7 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
     let state = snapshot.policy(policy).map(|indexed| content_hash(indexed)).unwrap_or_default();
     // What a one-shot rule has been through is past, even if the user has deleted what it made.
     let existing = entry.rule.generate_existing && (entry.rule.synchronize || progress.existing != state);
+    let started = Timestamp::now().as_second();
     let kind = shared.discovery.find(gvk).await?;
     let selection =
         Selection { namespace: policy.namespace.clone().filter(|_| kind.is_namespaced()), ..Selection::default() };
@@ -126,7 +128,7 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
         }
         from = page.next;
     }
-    shared.metrics.compared(Timestamp::now().as_second());
+    shared.metrics.compared(comparison(policy, rule, gvk), started);
     if existing && progress.existing != state {
         finish_existing(shared, &entry, state);
     }

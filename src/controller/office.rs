@@ -19,14 +19,16 @@ use crate::cluster::Selection;
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::memory::Memory;
 use crate::cluster::watch::{Event, follow};
-use crate::core::generate::PolicyKey;
 use crate::core::generate::progress::{Moment, Progress};
-use crate::core::resource::text_at;
+use crate::core::generate::{PolicyKey, Rule, Way};
+use crate::core::resource::{Gvk, text_at};
 use crate::core::settings::Settings;
+use crate::index::{Indexed, RuleEntry, Snapshot};
+use crate::telemetry::RuleInfo;
 
 const REMEMBER_EVERY: Duration = Duration::from_secs(5);
-/// Watches tell everything; should one not, this finds it out.
-const COMPARE_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Every so many seconds it is looked whether a comparison is whole.
+const COMPARISONS_TOLD: u64 = 5;
 const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
@@ -36,8 +38,14 @@ const SALT_ATTEMPTS: usize = 20;
 /// Clocks of API servers may differ by so many seconds.
 const CLOCK_SKEW: i64 = 10;
 
-/// Works whenever this replica holds the lease.
-pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [watch::Receiver<bool>; 3]) {
+/// Works whenever this replica holds the lease. Watches tell everything; should one not, comparing everything each
+/// `interval` finds it out, unless that is zero.
+pub(super) async fn serve_terms(
+    shared: Arc<Shared>,
+    memory: Memory,
+    synced: [watch::Receiver<bool>; 3],
+    interval: Duration,
+) {
     let mut turns = shared.tenure.changes();
     for mut listed in synced {
         if listed.wait_for(|known| *known).await.is_err() {
@@ -67,7 +75,7 @@ pub(super) async fn serve_terms(shared: Arc<Shared>, memory: Memory, synced: [wa
             loop {
                 stored = remember_since(&shared, &memory, stored).await;
                 sleep(REMEMBER_EVERY).await;
-                if compared.elapsed() >= COMPARE_EVERY {
+                if !interval.is_zero() && compared.elapsed() >= interval {
                     compared = Instant::now();
                     let snapshot = shared.snapshot.load_full();
                     snapshot.policies().for_each(|indexed| visit(&shared, indexed));
@@ -244,12 +252,49 @@ pub(super) async fn follow_settings(shared: Arc<Shared>, name: String) {
 
 /// Keeps the gauges current.
 pub(super) async fn report(shared: Arc<Shared>) {
-    loop {
+    let mut told = Arc::default();
+    for second in 0_u64.. {
+        let snapshot = shared.snapshot.load_full();
+        if !Arc::ptr_eq(&told, &snapshot) {
+            shared.metrics.rules(snapshot.policies().flat_map(|indexed| rules_of(indexed)));
+            told = snapshot;
+        }
+        if second % COMPARISONS_TOLD == 0 && shared.is_working() {
+            shared.metrics.comparisons(&comparisons(&shared, &told));
+        }
         shared.metrics.backlog(shared.queue.depth(), shared.queue.oldest());
         shared.metrics.events_dropped(shared.herald.dropped());
         shared.metrics.leading(shared.is_working());
         sleep(Duration::from_secs(1)).await;
     }
+}
+
+fn rules_of(indexed: &Indexed) -> Vec<RuleInfo> {
+    let PolicyKey { namespace, name } = &indexed.key;
+    let rules = indexed.policy.iter().flat_map(|policy| &policy.rules);
+    let info = |rule: &Arc<Rule>| RuleInfo {
+        namespace: namespace.clone(),
+        policy: name.clone(),
+        rule: rule.name.clone(),
+        ready: indexed.problems.is_empty(),
+    };
+    rules.map(info).collect()
+}
+
+/// What has to be gone through for a whole comparison: the triggers of every rule that synchronizes, kind by kind.
+fn comparisons(shared: &Shared, snapshot: &Snapshot) -> BTreeSet<String> {
+    let kinds = shared.discovery.kinds();
+    let entries = snapshot.rules().filter(|entry| entry.rule.synchronize && entry.rule.way() == Way::Watch);
+    let of_rule = |entry: RuleEntry| -> Vec<String> {
+        let selected = entry.rule.matching.matching.kinds().flat_map(|selector| kinds.select(selector));
+        selected.map(|kind| comparison(&entry.policy.key, &entry.rule.name, &kind.gvk)).collect()
+    };
+    entries.flat_map(of_rule).collect()
+}
+
+/// One rule and one kind of its triggers, as a text.
+pub(super) fn comparison(policy: &PolicyKey, rule: &str, gvk: &Gvk) -> String {
+    format!("{policy} {rule} {gvk}")
 }
 
 #[cfg(test)]

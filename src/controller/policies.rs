@@ -14,6 +14,7 @@ use super::chores::Chore;
 use super::queue::Lane;
 use super::shared::Shared;
 use super::work::Causes;
+use crate::cluster::events::Happening;
 use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::status::{self, Readiness, policy_status};
 use crate::cluster::watch::{Event, follow};
@@ -169,6 +170,7 @@ pub(super) async fn meet_kinds(shared: &Shared, before: &Kinds, kinds: &Kinds) {
         }
     }
     for indexed in &others {
+        tell_problems(shared, indexed);
         write_status(shared, &kind_of_policy(&indexed.key), indexed).await;
     }
 }
@@ -278,7 +280,18 @@ pub(super) fn resume(shared: &Shared, recalled: Option<Progress>) {
 /// Writes the status of a policy if it is not what it should be.
 async fn settle(shared: &Shared, kind: &ApiKind, transition: Transition) {
     if shared.is_working() {
+        if transition.changed {
+            tell_problems(shared, &transition.new);
+        }
         write_status(shared, kind, &transition.new).await;
+    }
+}
+
+/// Makes an event of what keeps a policy from being ready: its status does not say it.
+fn tell_problems(shared: &Shared, indexed: &Indexed) {
+    if !indexed.problems.is_empty() {
+        let problems: Vec<String> = indexed.problems.iter().map(ToString::to_string).collect();
+        shared.herald.tell(Happening::SetAside { policy: indexed.key.clone(), problem: problems.join("; ") });
     }
 }
 
@@ -300,6 +313,7 @@ pub(super) async fn write_status(shared: &Shared, kind: &ApiKind, indexed: &Inde
 pub(super) async fn write_all_status(shared: &Shared) {
     let snapshot = shared.snapshot.load_full();
     for indexed in snapshot.policies() {
+        tell_problems(shared, indexed);
         write_status(shared, &kind_of_policy(&indexed.key), indexed).await;
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc::channel;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
 use super::drive::{Driven, drive};
@@ -191,7 +191,12 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
         true if is_alive(&trigger, request) => Aim::MakeOrRemove,
         true => Aim::Remove,
     };
-    let applied = apply(shared, &found, &trigger, &reference, aim).await;
+    let (started, mut report) = (Instant::now(), Report::default());
+    let applied = apply(shared, &found, &trigger, &reference, aim, &mut report).await;
+    shared.metrics.executed(&request.policy, &entry.rule, applied.is_ok(), started.elapsed());
+    if applied.is_ok() && !report.created.is_empty() {
+        shared.metrics.latency(waited + started.elapsed());
+    }
     applied.map_err(|trouble| Undone::Trouble(tell(shared, &found, &reference, trouble)))
 }
 
@@ -209,11 +214,12 @@ async fn apply(
     trigger: &Trigger,
     reference: &TriggerRef,
     aim: Aim,
+    report: &mut Report,
 ) -> Result<(), Trouble> {
     match evaluate(shared, found, trigger).await? {
         Some(Driven { evaluation: Evaluation::Done(plan), sources }) if aim != Aim::Remove => {
             let look_first = trigger.operation() != Some(Operation::Create);
-            fulfil(shared, found, reference, &plan, &sources, look_first, &mut Report::default()).await?;
+            fulfil(shared, found, reference, &plan, &sources, look_first, report).await?;
             // Its deletion may have been worked on meanwhile, and found nothing to remove.
             if found.rule.follows_deletion() && is_gone(shared, reference).await? {
                 clean_up(shared, found, reference, Grounds::Asked).await?;

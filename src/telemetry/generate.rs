@@ -1,6 +1,7 @@
 //! What is counted about generate rules. Names that Kyverno's dashboards know are kept beside our own.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -28,6 +29,20 @@ struct Inner {
     durations: Family<Labels, Histogram, fn() -> Histogram>,
     dropped: Gauge,
     compared: Gauge,
+    /// When what was compared, in seconds since 1970.
+    comparisons: Mutex<BTreeMap<String, i64>>,
+    rules: Family<Labels, Gauge>,
+    queries: Family<[(&'static str, &'static str); 2], Counter>,
+}
+
+/// A rule for those who list them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleInfo {
+    pub namespace: Option<String>,
+    pub policy: String,
+    pub rule: String,
+    /// Whether its policy can be used.
+    pub ready: bool,
 }
 
 const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -51,6 +66,9 @@ impl GenerateMetrics {
             durations: Family::new_with_constructor(seconds as fn() -> Histogram),
             dropped: Gauge::default(),
             compared: Gauge::default(),
+            comparisons: Mutex::default(),
+            rules: Family::default(),
+            queries: Family::default(),
         };
         for result in ["created", "updated", "deleted", "unchanged", "nowhere", "failed"] {
             let _ = inner.writes.get_or_create(&[("result", result)]);
@@ -72,7 +90,7 @@ impl GenerateMetrics {
         ours.register("generate_deletions_held", "Deletions that the brake has held", inner.held.clone());
         ours.register(
             "generate_comparison_timestamp_seconds",
-            "When everything was last compared, in seconds since 1970",
+            "Since when every rule that synchronizes has gone through its triggers, in seconds since 1970",
             inner.compared.clone(),
         );
         ours.register("leading", "1 if this replica does the work", inner.leading.clone());
@@ -80,6 +98,8 @@ impl GenerateMetrics {
         theirs.register("updaterequest_total", "Stored requests that are not done yet", inner.requests.clone());
         theirs.register("policy_results", "Rule executions by result", inner.results.clone());
         theirs.register("policy_execution_duration_seconds", "Time of rule executions", inner.durations.clone());
+        theirs.register("policy_rule_info_total", "1 for each generate rule", inner.rules.clone());
+        theirs.register("client_queries", "Calls of the API server by operation", inner.queries.clone());
         theirs.register("events_dropped", "Events that were not written", inner.dropped.clone());
         Self(Arc::new(inner))
     }
@@ -102,9 +122,40 @@ impl GenerateMetrics {
         self.0.held.inc();
     }
 
-    /// Every trigger of some rule has been gone through at this second since 1970.
-    pub fn compared(&self, now: i64) {
-        self.0.compared.set(now);
+    /// The triggers of a rule have been gone through, beginning at this second since 1970.
+    pub fn compared(&self, what: String, since: i64) {
+        self.0.comparisons.lock().unwrap_or_else(PoisonError::into_inner).insert(what, since);
+    }
+
+    /// Tells since when all of these have been compared. As long as one of them has not been, what was told before stays.
+    pub fn comparisons(&self, wanted: &BTreeSet<String>) {
+        let mut known = self.0.comparisons.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|what, _| wanted.contains(what));
+        if let Some(oldest) = known.values().min().filter(|_| known.len() == wanted.len()) {
+            self.0.compared.set(*oldest);
+        }
+    }
+
+    /// Every rule there is.
+    pub fn rules(&self, rules: impl IntoIterator<Item = RuleInfo>) {
+        self.0.rules.clear();
+        for RuleInfo { namespace, policy, rule, ready } in rules {
+            let sort = if namespace.is_some() { "namespaced" } else { "cluster" };
+            let labels = vec![
+                ("policy_type", sort.to_owned()),
+                ("policy_namespace", namespace.unwrap_or_else(|| "-".to_owned())),
+                ("policy_name", policy),
+                ("rule_name", rule),
+                ("rule_type", "generate".to_owned()),
+                ("status_ready", ready.to_string()),
+            ];
+            self.0.rules.get_or_create(&labels).set(1);
+        }
+    }
+
+    /// The API server is called.
+    pub fn query(&self, operation: &'static str) {
+        self.0.queries.get_or_create(&[("operation", operation), ("client_type", "dynamic")]).inc();
     }
 
     pub fn leading(&self, leading: bool) {

@@ -38,6 +38,8 @@ struct Inner {
     registry: Registry,
     requests: [Counter; Outcome::ALL.len()],
     latency: Histogram,
+    /// Under the names that Kyverno's dashboards know: denied, allowed.
+    reviews: [(Counter, Histogram); 2],
     in_flight: Gauge,
     connections: Gauge,
     handshake_failures: Counter,
@@ -83,11 +85,14 @@ impl Default for Metrics {
         registry.register("admission_requests", "Admission requests by how they ended", requests);
         let buckets =
             [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+        let reviews = reviews(root.sub_registry_with_prefix("kyverno"), &buckets);
+        let registry = root.sub_registry_with_prefix("writ");
         let version = Family::<[(&str, &str); 1], Gauge>::default();
         version.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         registry.register("build_info", "The version that runs", version);
         let inner = Inner {
             requests: by_outcome,
+            reviews,
             latency: register(
                 registry,
                 "admission_duration_seconds",
@@ -132,6 +137,11 @@ impl Metrics {
     pub fn request(&self, outcome: Outcome, elapsed: Duration) {
         self.0.requests[outcome as usize].inc();
         self.0.latency.observe(elapsed.as_secs_f64());
+        if matches!(outcome, Outcome::Allowed | Outcome::Denied) {
+            let (count, latency) = &self.0.reviews[usize::from(outcome == Outcome::Allowed)];
+            count.inc();
+            latency.observe(elapsed.as_secs_f64());
+        }
     }
 
     /// A request that never reached a handler.
@@ -180,6 +190,19 @@ impl Metrics {
     }
 }
 
+fn reviews(registry: &mut Registry, buckets: &[f64]) -> [(Counter, Histogram); 2] {
+    let counts = Family::<[(&str, &str); 1], Counter>::default();
+    let buckets = buckets.to_vec();
+    let latencies =
+        Family::<[(&str, &str); 1], Histogram, _>::new_with_constructor(move || Histogram::new(buckets.clone()));
+    registry.register("admission_requests", "Reviews by whether the request was allowed", counts.clone());
+    registry.register("admission_review_duration_seconds", "Time of reviews", latencies.clone());
+    ["false", "true"].map(|allowed| {
+        let labels = [("request_allowed", allowed)];
+        (counts.get_or_create(&labels).clone(), latencies.get_or_create(&labels).clone())
+    })
+}
+
 fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric
@@ -188,6 +211,7 @@ fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::RuleInfo;
 
     #[test]
     fn counts_and_renders() {
@@ -195,6 +219,14 @@ mod tests {
         metrics.request(Outcome::Denied, Duration::from_millis(3));
         metrics.connections(1);
         metrics.certificate(1_900_000_000);
+        let generate = metrics.generate();
+        generate.query("list");
+        let rule = |rule: &str, ready| {
+            let namespace = (rule == "b").then(|| "n".to_owned());
+            RuleInfo { namespace, policy: "p".to_owned(), rule: rule.to_owned(), ready }
+        };
+        generate.rules([rule("ended", true)]);
+        generate.rules([rule("a", true), rule("b", false)]);
         let text = metrics.render();
         for line in [
             "writ_admission_requests_total{outcome=\"denied\"} 1",
@@ -202,11 +234,40 @@ mod tests {
             "writ_admission_duration_seconds_bucket{le=\"0.0025\"} 0",
             "writ_admission_duration_seconds_bucket{le=\"0.005\"} 1",
             "writ_connections 1",
+            "kyverno_admission_requests_total{request_allowed=\"false\"} 1",
+            "kyverno_admission_review_duration_seconds_count{request_allowed=\"true\"} 0",
+            "kyverno_client_queries_total{operation=\"list\",client_type=\"dynamic\"} 1",
+            "kyverno_policy_rule_info_total{policy_type=\"cluster\",policy_namespace=\"-\",policy_name=\"p\",rule_name=\"a\",rule_type=\"generate\",status_ready=\"true\"} 1",
+            "kyverno_policy_rule_info_total{policy_type=\"namespaced\",policy_namespace=\"n\",policy_name=\"p\",rule_name=\"b\",rule_type=\"generate\",status_ready=\"false\"} 1",
             "writ_certificate_expiry_timestamp_seconds 1900000000",
             "writ_certificate_reloads_total 1",
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
+        assert!(!text.contains("ended\""), "rules that are gone are not told");
+    }
+
+    #[test]
+    fn a_comparison_is_whole_or_none() {
+        let metrics = Metrics::default();
+        let generate = metrics.generate();
+        let told = || {
+            let text = metrics.render();
+            let line = text.lines().find(|line| line.starts_with("writ_generate_comparison_timestamp_seconds "));
+            line.and_then(|line| line.split(' ').nth(1)).expect("a number").to_owned()
+        };
+        let rules = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        generate.compared("a".to_owned(), 100);
+        generate.comparisons(&rules(&["a", "b"]));
+        assert_eq!(told(), "0", "one is missing");
+        generate.compared("b".to_owned(), 90);
+        generate.comparisons(&rules(&["a", "b"]));
+        assert_eq!(told(), "90", "the oldest counts");
+        generate.compared("b".to_owned(), 200);
+        generate.comparisons(&rules(&["a", "b", "c"]));
+        assert_eq!(told(), "90", "a new one is not through yet");
+        generate.comparisons(&rules(&["b"]));
+        assert_eq!(told(), "200", "a rule that is gone holds nothing up");
     }
 }

@@ -21,9 +21,11 @@ use crate::compile::Findings;
 use crate::compile::generate::{self, Change, Need, Part, Rights};
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
-use crate::core::generate::{Honoured, Policy};
+use crate::core::generate::{Honoured, Policy, Rule, Way};
+use crate::core::kinds;
 use crate::core::matching::KindSelector;
 use crate::core::problem::{FieldPath, Problem, Reason};
+use crate::core::resource::Gvk;
 use crate::core::scalar::wildcard;
 
 /// The API group whose kinds came with Kyverno.
@@ -71,7 +73,7 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
             Err(trouble) => warn!(error = trouble, "Kinds could not be asked for"),
         }
     }
-    let Case { policy, findings, rights, unknown } = case;
+    let Case { policy, findings, rights, guessed, unknown } = case;
     let Findings { errors, mut warnings, .. } = findings;
     let Some(policy) = policy.filter(|_| errors.is_empty()) else {
         return Verdict { warnings: tell(&warnings), ..Verdict::deny(invalid(request, &errors)) };
@@ -90,7 +92,7 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         }
     }
     let policy = Arc::new(policy);
-    let questions = Questions { office, request, rights: &rights };
+    let questions = Questions { office, request, rights: &rights, guessed: &guessed };
     let checked = questions.ask(&policy, &unknown, targets_changed, &mut warnings).await;
     match checked {
         Err(trouble) => return unavailable(trouble),
@@ -141,7 +143,7 @@ async fn consider_global<O: Office>(office: &O, request: &Request<'_, Value>, ob
         return Verdict { warnings, ..Verdict::allow() };
     }
     let rights = generate::rights(object, &|_| None);
-    let questions = Questions { office, request, rights: &rights };
+    let questions = Questions { office, request, rights: &rights, guessed: &[] };
     let checked = async {
         match office.accounts().await?.check_author {
             true => questions.refuse_author().await,
@@ -160,6 +162,8 @@ struct Case {
     policy: Option<Policy>,
     findings: Findings,
     rights: Rights,
+    /// What is needed of kinds that may be missing, by what their resources are called in all likelihood.
+    guessed: Vec<Need>,
     /// Kinds of triggers that the cluster does not have, and where they stand.
     unknown: Vec<(FieldPath, String)>,
 }
@@ -167,9 +171,15 @@ struct Case {
 impl Case {
     fn open(document: &Value, catalog: &Catalog) -> Self {
         let (policy, findings) = generate::policy_among(document, &|gvk| catalog.scope(gvk));
-        let rights = generate::rights(document, &|gvk| catalog.get(gvk).map(|resource| resource.plural.clone()));
+        let known = |gvk: &Gvk| catalog.get(gvk).map(|resource| resource.plural.clone());
+        let rights = generate::rights(document, &known);
+        let missing = |gvk: &Gvk| gvk.group == KYVERNO && known(gvk).is_none();
+        let guessed = match rights.unresolved.iter().any(|(_, gvk)| missing(gvk)) {
+            true => generate::rights(document, &|gvk| missing(gvk).then(|| kinds::guess_plural(&gvk.kind))).needs,
+            false => Vec::new(),
+        };
         let unknown = policy.as_ref().map(|policy| unknown_triggers(policy, catalog)).unwrap_or_default();
-        Self { policy, findings, rights, unknown }
+        Self { policy, findings, rights, guessed, unknown }
     }
 
     /// Whether newer knowledge of the kinds might change the verdict.
@@ -190,6 +200,27 @@ fn unknown_triggers(policy: &Policy, catalog: &Catalog) -> Vec<(FieldPath, Strin
         }
     }
     unknown
+}
+
+/// What some rules of a policy have to read to hear of their triggers, as far as no wildcard hides it.
+fn triggers(policy: &Policy, catalog: &Catalog, of: impl Fn(&Rule) -> bool) -> Vec<Need> {
+    let mut needs = Vec::new();
+    for rule in policy.rules.iter().filter(|rule| of(rule)) {
+        for selector in rule.matching.matching.kinds().filter(|selector| !is_pattern(selector)) {
+            let resources = catalog.select(selector).filter(|resource| resource.subresource.is_empty());
+            needs.extend(resources.map(|resource| Need {
+                part: Part::Lookup,
+                field: rule.field.field("match"),
+                group: resource.group.clone(),
+                resource: resource.plural.clone(),
+                subresource: String::new(),
+                namespace: policy.key.namespace.clone().unwrap_or_default(),
+                name: String::new(),
+                synchronize: false,
+            }));
+        }
+    }
+    needs
 }
 
 fn is_pattern(selector: &KindSelector) -> bool {
@@ -213,6 +244,7 @@ struct Questions<'q, 'r, O> {
     office: &'q O,
     request: &'q Request<'r, Value>,
     rights: &'q Rights,
+    guessed: &'q [Need],
 }
 
 /// What is missing for one use of a resource.
@@ -271,7 +303,7 @@ impl<O: Office> Questions<'_, '_, O> {
         for (field, gvk) in &self.rights.unresolved {
             if gvk.group == KYVERNO {
                 // Kinds of Kyverno that Writ has no use for (cleanup policies) may have gone with it: its policies stay good.
-                let message = format!("the cluster has no kind `{gvk}`; the rule waits until there is one");
+                let message = format!("the cluster has no kind `{gvk}`; the rule fails until there is one");
                 warnings.push(Problem::new(field, Reason::Suspicious, message));
             } else {
                 let message = format!("the cluster has no kind `{gvk}`, so nothing can be asked about rights on it");
@@ -293,35 +325,25 @@ impl<O: Office> Questions<'_, '_, O> {
                 problems.push(Problem::new(&field, Reason::Forbidden, message));
             }
         }
+        // A rule whose triggers cannot be followed is as good as none, and nobody would ever see why.
+        let followed = triggers(policy, &self.office.catalog(), |rule| rule.way() == Way::Watch);
+        let hint = "so the rule hears of nothing; grant it by a ClusterRole with an aggregation label, as `writ rbac` \
+                    prints it";
+        warnings.extend(self.check_reader(&followed, &accounts.background, &format!(", {hint}")).await?);
         if let Some(reports) = &accounts.reports {
-            warnings.extend(self.check_reports(policy, reports).await?);
+            let all = triggers(policy, &self.office.catalog(), |_| true);
+            let everywhere: Vec<Need> = all.into_iter().map(|need| Need { namespace: String::new(), ..need }).collect();
+            warnings.extend(self.check_reader(&everywhere, reports, "").await?);
         }
         Ok(problems)
     }
 
-    async fn check_reports(&self, policy: &Policy, account: &Subject) -> Result<Vec<Problem>, Trouble> {
-        let catalog = self.office.catalog();
-        let mut needs = Vec::new();
-        for rule in &policy.rules {
-            for selector in rule.matching.matching.kinds().filter(|selector| !is_pattern(selector)) {
-                needs.extend(catalog.select(selector).filter(|resource| resource.subresource.is_empty()).map(
-                    |resource| Need {
-                        part: Part::Lookup,
-                        field: rule.field.field("match"),
-                        group: resource.group.clone(),
-                        resource: resource.plural.clone(),
-                        subresource: String::new(),
-                        namespace: String::new(),
-                        name: String::new(),
-                        synchronize: false,
-                    },
-                ));
-            }
-        }
+    /// Whether an account can read some resources; a warning for each that it cannot.
+    async fn check_reader(&self, needs: &[Need], account: &Subject, hint: &str) -> Result<Vec<Problem>, Trouble> {
         let wishes = needs.iter().map(|need| Wish::new(need, &["get", "list", "watch"])).collect();
         let missing = self.missing(account, wishes).await?;
         let tell = |((resource, _, place), (field, verbs)): ((String, _, String), (FieldPath, Vec<String>))| {
-            let message = format!("{} is not allowed to {} {resource}{place}", account.user, verbs.join(", "));
+            let message = format!("{} is not allowed to {} {resource}{place}{hint}", account.user, verbs.join(", "));
             Problem::new(&field, Reason::Suspicious, message)
         };
         Ok(missing.into_iter().map(tell).collect())
@@ -331,7 +353,8 @@ impl<O: Office> Questions<'_, '_, O> {
     async fn check_author(&self) -> Result<Vec<Problem>, Trouble> {
         let user = &self.request.user_info;
         let author = Subject { user: user.username.clone(), groups: user.groups.clone() };
-        let wishes = self.rights.needs.iter().map(|need| Wish::new(need, need.author_verbs())).collect();
+        let needs = self.rights.needs.iter().chain(self.guessed);
+        let wishes = needs.map(|need| Wish::new(need, need.author_verbs())).collect();
         let missing = self.missing(&author, wishes).await?;
         let tell = |((resource, name, place), (field, verbs)): ((String, String, String), (FieldPath, Vec<String>))| {
             let message = format!(

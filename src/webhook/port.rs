@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::Policy;
@@ -71,6 +73,14 @@ pub trait Counter: Send + Sync {
 
     /// What a rule looks up, for a preview.
     fn answer(&self, fetch: &Fetch) -> impl Future<Output = Answer> + Send;
+
+    /// What would be stored if a policy wrote this over what is stored now. Nothing is.
+    fn rehearse(
+        &self,
+        policy: &Policy,
+        wanted: &Value,
+        stored: &Value,
+    ) -> impl Future<Output = Result<Value, Trouble>> + Send;
 }
 
 /// What resource admission looks at.

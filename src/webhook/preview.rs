@@ -1,14 +1,17 @@
 //! What a dry run is told: which objects would be created, updated and deleted.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::port::Counter;
 use super::resources::Case;
 use crate::core::generate::diff::{self, Comparison};
 use crate::core::generate::{
-    Answer, Evaluation, Facts, Fetch, Gate, Plan, Reach, Rule, TargetKind, Trigger, downstream, evaluate, labels,
+    Answer, Apply, Evaluation, Facts, Fetch, Gate, Plan, Policy, PolicyKey, Reach, Rule, TargetKind, Trigger,
+    downstream, evaluate, labels,
 };
 use crate::core::resource::{Gvk, ObjectKey, text_at};
 
@@ -18,12 +21,19 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// One line for each object, in the order of the rules.
 pub(super) async fn preview<C: Counter>(counter: &C, case: &Case) -> Vec<String> {
     let mut told = Vec::new();
+    let mut taken: BTreeSet<&PolicyKey> = BTreeSet::new();
     let whole = async {
         for (policy, rule) in &case.rules {
-            let lines = match foresee(counter, rule, &case.trigger).await {
-                Ok(lines) => lines,
-                Err(trouble) => vec![format!("would fail: {trouble}")],
+            if taken.contains(&policy.key) {
+                continue;
+            }
+            let (lines, takes) = match foresee(counter, policy, rule, &case.trigger).await {
+                Ok(foreseen) => foreseen,
+                Err(trouble) => (vec![format!("would fail: {trouble}")], true),
             };
+            if takes && policy.apply == Apply::One {
+                taken.insert(&policy.key);
+            }
             told.extend(lines.into_iter().map(|line| format!("policy {}, rule {}: {line}", policy.key, rule.name)));
         }
     };
@@ -33,14 +43,21 @@ pub(super) async fn preview<C: Counter>(counter: &C, case: &Case) -> Vec<String>
     told
 }
 
-async fn foresee<C: Counter>(counter: &C, rule: &Rule, trigger: &Trigger) -> Result<Vec<String>, String> {
+/// What a rule would do, and whether it takes the trigger: of a policy that applies one of its rules, no later one does.
+async fn foresee<C: Counter>(
+    counter: &C,
+    policy: &Policy,
+    rule: &Rule,
+    trigger: &Trigger,
+) -> Result<(Vec<String>, bool), String> {
     let mut facts = counter.facts();
-    match run(counter, rule, trigger, &mut facts).await? {
-        Evaluation::Done(plan) => Ok(writes(counter, rule, &facts, &plan).await),
-        Evaluation::Excepted { by } => Ok(vec![format!("skipped: exception {by}")]),
-        Evaluation::Lost { .. } if rule.synchronize => removals(counter, rule, trigger, &facts).await,
-        _ => Ok(Vec::new()),
-    }
+    Ok(match run(counter, rule, trigger, &mut facts).await? {
+        Evaluation::Done(plan) => (writes(counter, policy, rule, &facts, &plan).await, true),
+        Evaluation::Excepted { by } => (vec![format!("skipped: exception {by}")], false),
+        Evaluation::Lost { .. } if rule.synchronize => (removals(counter, rule, trigger, &facts).await?, true),
+        Evaluation::Lost { .. } | Evaluation::Needs(_) => (Vec::new(), true),
+        Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. } => (Vec::new(), false),
+    })
 }
 
 /// Evaluates a rule, looking up what it asks for.
@@ -59,7 +76,7 @@ async fn run<C: Counter>(counter: &C, rule: &Rule, trigger: &Trigger, facts: &mu
     Err("it looks up one thing after the other without end".to_owned())
 }
 
-async fn writes<C: Counter>(counter: &C, rule: &Rule, facts: &Facts, plan: &Plan) -> Vec<String> {
+async fn writes<C: Counter>(counter: &C, policy: &Policy, rule: &Rule, facts: &Facts, plan: &Plan) -> Vec<String> {
     let gate = Gate::new(&rule.reach, &facts.outbound);
     let mut lines = Vec::new();
     for target in &plan.targets {
@@ -71,10 +88,11 @@ async fn writes<C: Counter>(counter: &C, rule: &Rule, facts: &Facts, plan: &Plan
         let key = &target.key;
         match existing {
             Answer::Absent => lines.push(format!("would create {key}")),
-            Answer::Found(found) if plan.synchronize && diff::compare(&target.body, &found) == Comparison::Differs => {
-                lines.push(format!("would update {key}"));
+            Answer::Found(found) => {
+                if plan.synchronize && changes(counter, policy, &target.body, &found).await {
+                    lines.push(format!("would update {key}"));
+                }
             }
-            Answer::Found(_) => {}
             Answer::Failed(trouble) => {
                 lines.push(format!("would write {key} (whether it exists is not known: {trouble})"))
             }
@@ -82,6 +100,19 @@ async fn writes<C: Counter>(counter: &C, rule: &Rule, facts: &Facts, plan: &Plan
     }
     lines.extend(plan.failures.iter().map(|failure| format!("would fail: {}", failure.error.cause)));
     lines
+}
+
+/// Whether writing an object would change what is stored. The API server fills in defaults and rewrites fields, so only it can
+/// tell; if it does not, what is missing or other counts.
+async fn changes<C: Counter>(counter: &C, policy: &Policy, wanted: &Value, stored: &Value) -> bool {
+    let comparison = diff::compare(wanted, stored);
+    if comparison == Comparison::Same {
+        return false;
+    }
+    match counter.rehearse(policy, wanted, stored).await {
+        Ok(next) => diff::fingerprint(&next) != diff::fingerprint(stored),
+        Err(_) => comparison == Comparison::Differs,
+    }
 }
 
 /// What carries the marks of this rule and this trigger.

@@ -4,9 +4,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{self, Cluster, Namespace, eventually, unique};
+use crate::support::{self, Cluster, ControlPlane, Namespace, Writ, eventually, unique};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -207,8 +207,71 @@ fn entries_fail_open_and_belong_to_the_install() {
     for entry in entries {
         assert_eq!(entry["failurePolicy"], "Ignore", "{entry}");
         let excluded = &entry["namespaceSelector"]["matchExpressions"][0]["values"];
-        assert_eq!(*excluded, serde_json::json!(["kube-system", "writ-system"]));
+        assert_eq!(*excluded, json!(["kube-system", "writ-system"]));
     }
+}
+
+#[test]
+fn settings_take_effect_while_writ_runs() {
+    // A cluster of its own: settings are for everybody.
+    let Some(cluster) = ControlPlane::start() else { return };
+    let writ = Writ::start(&cluster, &["--exception-namespace=writ-system"]);
+    let ns = cluster.namespace("settings");
+    granted(&cluster, &ns);
+    let name = unique("settings");
+    ns.accepts(&policy(&name, &ns.name, "Secret", "data: {}"));
+    let set = |data: Value| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "writ", "namespace": "writ-system"},
+                         "data": data});
+        cluster.kubectl(["apply", "-f", "-"]).stdin(&map.to_string()).ok();
+    };
+    let becomes = |what: &str, test: &dyn Fn(&Value) -> bool| {
+        eventually(SOON, what, || {
+            let text = cluster.kubectl(["get", "validatingwebhookconfigurations", "writ-resources", "-o", "json"]).ok();
+            let configuration: Value = serde_json::from_str(&text).expect("JSON");
+            if test(&configuration) { Ok(()) } else { Err(text + &writ.log()) }
+        });
+    };
+    set(json!({
+        "webhooks": r#"{"namespaceSelector": {"matchLabels": {"team": "a"}}}"#,
+        "webhookLabels": r#"{"example.com/owner": "a"}"#,
+        "matchConditions": r#"[{"name": "not-nodes", "expression": "!('system:nodes' in request.userInfo.groups)"}]"#,
+    }));
+    becomes("the settings in the entries", &|configuration| {
+        let entry = &configuration["webhooks"][0];
+        let (selector, conditions) = (&entry["namespaceSelector"], &entry["matchConditions"]);
+        configuration["metadata"]["labels"]["example.com/owner"] == "a"
+            && selector["matchLabels"]["team"] == "a"
+            && selector["matchExpressions"][0]["values"] == json!(["writ-system"])
+            && conditions.as_array().and_then(|list| list.last()).is_some_and(|last| last["name"] == "not-nodes")
+    });
+    set(json!({"matchConditions": r#"[{"name": "bad", "expression": "]"}]"#}));
+    becomes("the entries as they were", &|configuration| {
+        let entry = &configuration["webhooks"][0];
+        configuration["metadata"]["labels"].get("example.com/owner").is_none()
+            && entry["namespaceSelector"]["matchExpressions"][0]["values"] == json!(["kube-system", "writ-system"])
+            && entry["matchConditions"].as_array().is_some_and(|list| list.len() == 1)
+    });
+    assert!(writ.log().contains("data.matchConditions"), "{}", writ.log());
+
+    let broken = json!({"apiVersion": "kyverno.io/v2", "kind": "PolicyException",
+                        "metadata": {"name": "e", "namespace": "writ-system"},
+                        "spec": {"exceptions": [{"policyName": name, "ruleNames": []}],
+                                 "match": {"any": [{"resources": {"kinds": ["Secret"]}}]}}});
+    let answer = cluster.kubectl(["apply", "-f", "-"]).stdin(&broken.to_string()).run();
+    assert!(!answer.success && answer.stderr.contains("spec.exceptions[0].ruleNames"), "{answer:?}");
+
+    for part in [
+        "kyverno_client_queries_total{operation=\"watch\"",
+        "kyverno_admission_requests_total{request_allowed=\"false\"} 1",
+        &format!("policy_name=\"{name}\",rule_name=\"out\",rule_type=\"generate\",status_ready=\"true\"}} 1"),
+    ] {
+        eventually(SOON, part, || {
+            let (_, metrics) = writ.get("/metrics")?;
+            if metrics.contains(part) { Ok(()) } else { Err(metrics) }
+        });
+    }
+    cluster.kubectl(["delete", "clusterpolicy", &name]).ok();
 }
 
 #[test]

@@ -30,6 +30,8 @@ struct World {
     honoured: Honoured,
     /// Objects and lists by what is looked up.
     answers: BTreeMap<String, Value>,
+    /// What the API server would store.
+    rehearsed: Option<Value>,
     full: bool,
     asked: Mutex<Vec<String>>,
     registered: Mutex<Vec<String>>,
@@ -47,6 +49,7 @@ impl World {
             settings: json!({}),
             honoured: Honoured::Everywhere,
             answers: BTreeMap::new(),
+            rehearsed: None,
             full: false,
             asked: Mutex::default(),
             registered: Mutex::default(),
@@ -150,6 +153,10 @@ impl Counter for World {
 
     async fn answer(&self, fetch: &Fetch) -> Answer {
         self.answers.get(&fetch.to_string()).cloned().map_or(Answer::Absent, Answer::found)
+    }
+
+    async fn rehearse(&self, _: &Policy, _: &Value, _: &Value) -> Result<Value, Trouble> {
+        self.rehearsed.clone().ok_or_else(|| "not today".to_owned())
     }
 }
 
@@ -287,9 +294,47 @@ fn a_kind_that_came_a_moment_ago_counts() {
 
     let target = json!({"generate": {"apiVersion": "kyverno.io/v9", "kind": "Gadget"}});
     let response = world.offer(json!(null), policy(target));
-    let wanted = "the cluster has no kind `kyverno.io/v9 Gadget`; the rule waits until there is one";
+    let wanted = "the cluster has no kind `kyverno.io/v9 Gadget`; the rule fails until there is one";
     let wanted = format!("spec.rules[0].generate: {wanted}");
     assert!(warnings(&response).contains(&wanted.as_str()), "what came with Kyverno may have gone with it: {response}");
+    assert!(world.asked.lock().unwrap().contains(&"jane create gadgets.kyverno.io".to_owned()));
+}
+
+#[test]
+fn a_kind_that_is_not_there_is_no_way_around_the_authors_rights() {
+    let world = World { denied: vec!["jane delete"], ..World::new() };
+    let target = json!({"generate": {"apiVersion": "kyverno.io/v9", "kind": "Gadget"}});
+    let response = world.offer(json!(null), policy(target));
+    assert!(message(&response).contains("user `jane` is not allowed to delete gadgets.kyverno.io"), "{response}");
+}
+
+#[test]
+fn a_rule_that_cannot_hear_of_its_triggers_is_told_so() {
+    let world = World { denied: vec!["system:serviceaccount:writ-system:writ watch"], ..World::new() };
+    assert_eq!(
+        warnings(&world.offer(json!(null), policy(json!({})))),
+        [
+            "spec.rules[0].match: system:serviceaccount:writ-system:writ is not allowed to watch namespaces in the whole \
+          cluster, so the rule hears of nothing; grant it by a ClusterRole with an aggregation label, as `writ rbac` \
+          prints it"
+        ]
+    );
+    let request = json!({"generate": {"data": {"data": {"k": "{{request.userInfo.username}}"}}}});
+    assert_eq!(
+        warnings(&world.offer(json!(null), policy(request))),
+        [""; 0],
+        "a rule that admission serves watches none"
+    );
+    let many = json!({"match": {"any": [{"resources": {"kinds": ["Config*"]}}]}});
+    assert_eq!(warnings(&world.offer(json!(null), policy(many))), [""; 0], "wildcards are not asked about");
+
+    let mut own = policy(json!({
+        "match": {"any": [{"resources": {"kinds": ["Secret"]}}]}, "generate": {"namespace": "team"},
+    }));
+    own["kind"] = "Policy".into();
+    own["metadata"]["namespace"] = "team".into();
+    let response = world.offer(json!(null), own);
+    assert!(warnings(&response)[0].contains("not allowed to watch secrets in namespace `team`"), "{response}");
 }
 
 #[test]
@@ -436,12 +481,46 @@ fn a_dry_run_is_told_what_would_happen() {
     let response = world.call("/validate/resources", dry("CREATE", namespace(json!({})), json!(null)));
     assert_eq!(warnings(&response), ["policy p, rule r: would update v1 ConfigMap b/c"]);
 
+    // What the API server makes of it is what counts: defaults are no difference, an addition of somebody is one.
+    world.rehearsed = Some(stored.clone());
+    let response = world.call("/validate/resources", dry("CREATE", namespace(json!({})), json!(null)));
+    assert_eq!(warnings(&response), [""; 0]);
+    world.rehearsed = Some(json!({"kind": "ConfigMap", "data": {"k": "v"}}));
+    let response = world.call("/validate/resources", dry("CREATE", namespace(json!({})), json!(null)));
+    assert_eq!(warnings(&response), ["policy p, rule r: would update v1 ConfigMap b/c"]);
+
+    let mut own = dry("CREATE", namespace(json!({})), json!(null));
+    own["userInfo"]["username"] = WRITER.into();
+    assert_eq!(warnings(&world.call("/validate/resources", own)), [""; 0], "its own rehearsals need no preview");
+
     let list = "list of v1 ConfigMap with labels app.kubernetes.io/managed-by=kyverno,generate.kyverno.io/policy-name=p,\
                 generate.kyverno.io/policy-namespace=,generate.kyverno.io/rule-name=r,generate.kyverno.io/trigger-uid=u-ns";
     world.answers.insert(list.into(), json!([stored]));
     let response = world.call("/validate/resources", dry("DELETE", json!(null), namespace(json!({}))));
     assert_eq!(warnings(&response), ["policy p, rule r: would delete v1 ConfigMap b/c"]);
     assert_eq!(world.stored.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn a_dry_run_is_told_of_the_one_rule_that_applies() {
+    let mut policy = policy(json!({"generate": {"namespace": "b"}}));
+    let rule = policy["spec"]["rules"][0].clone();
+    let named = |name: &str, precondition: &str| {
+        let mut rule = rule.clone();
+        rule["name"] = name.into();
+        rule["generate"]["name"] = name.into();
+        rule["preconditions"] = json!({"all": [{"key": precondition, "operator": "Equals", "value": "yes"}]});
+        rule
+    };
+    policy["spec"]["rules"] = json!([named("first", "no"), named("second", "yes"), named("third", "yes")]);
+    let mut request = request("CREATE", namespace(json!({})), json!(null), "jane");
+    request["dryRun"] = true.into();
+    for (apply, told) in [("One", &["second"][..]), ("All", &["second", "third"])] {
+        policy["spec"]["applyRules"] = apply.into();
+        let response = World::new().with(policy.clone()).call("/validate/resources", request.clone());
+        let lines = told.iter().map(|name| format!("policy p, rule {name}: would create v1 ConfigMap b/{name}"));
+        assert_eq!(warnings(&response), lines.collect::<Vec<_>>(), "{apply}");
+    }
 }
 
 /// An exception from every rule, in namespace `team`.

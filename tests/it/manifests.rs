@@ -170,6 +170,25 @@ fn every_kind_of_the_mesh_comes_through_the_webhooks() {
     }
 }
 
+/// Exceptions are judged where Writ lives, too, and wait for it everywhere else.
+#[test]
+fn exceptions_are_judged_in_the_namespace_of_the_install() {
+    let text = fs::read_to_string(root().join("manifests/base/webhooks.yaml")).expect("the webhooks");
+    let configuration = yaml::read(&text).into_iter().next().expect("a document").expect("good YAML").value;
+    let mut found = Vec::new();
+    for entry in configuration["webhooks"].as_array().expect("entries") {
+        let rules = entry["rules"].as_array().expect("rules");
+        if rules.iter().any(|rule| texts(rule, "resources").any(|name| name == "policyexceptions")) {
+            let namespaces = &entry["namespaceSelector"]["matchExpressions"][0];
+            let values: Vec<_> = texts(namespaces, "values").collect();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (policy, operator) = (text(&entry["failurePolicy"]), text(&namespaces["operator"]));
+            found.push(format!("{policy} {operator} {}", values.join(" ")));
+        }
+    }
+    assert_eq!(found, ["Fail NotIn writ-system kube-system", "Ignore In writ-system"]);
+}
+
 /// `CONFIGURATION OPERATION PATH FAILURE-POLICY` for every call that a resource of the mesh brings about, sorted.
 fn calls(configurations: &[Value], plural: &str) -> Vec<String> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

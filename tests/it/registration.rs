@@ -130,3 +130,19 @@ fn conditions_give_a_policy_its_own_entry() {
     assert_eq!(hooks[1].match_conditions, [pair("n", "true")]);
     assert_eq!([hooks[0].timeout_seconds, hooks[1].timeout_seconds], [5, 7]);
 }
+
+#[test]
+fn nobody_is_given_less_time_because_of_others() {
+    let asking = |seconds: Value| {
+        let rules = [rule("a", json!({"kinds": ["Secret"]}), json!(null), "")];
+        policy(json!({"rules": rules, "webhookConfiguration": {"timeoutSeconds": seconds}}))
+    };
+    let told = |policies: &[Value]| -> u8 {
+        let policies: Vec<_> = policies.iter().cloned().map(asking).collect();
+        hooks(&policies, &Catalog::builtin())[0].timeout_seconds
+    };
+    assert_eq!(told(&[json!(1)]), 1);
+    assert_eq!(told(&[json!(null)]), 5);
+    assert_eq!(told(&[json!(1), json!(null)]), 5, "who asks for nothing gets what is usual");
+    assert_eq!(told(&[json!(null), json!(2), json!(30)]), 30);
+}

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::AdmissionArgs;
+use crate::cluster::apply::{Basis, replacement};
 use crate::cluster::bindings::Bindings;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::registration::{Names, Registrar};
-use crate::cluster::{Api, Reader, access};
+use crate::cluster::{Api, ClusterError, Reader, Rehearsal, access};
 use crate::controller::Controller;
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
@@ -24,7 +26,8 @@ use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
 use crate::core::generate::{Answer, Facts, Fetch, Honoured, Outbound, Policy};
 use crate::core::matching::{Requester, UserPatterns};
-use crate::core::settings::Settings;
+use crate::core::resource::ObjectKey;
+use crate::core::settings::{Settings, WebhookSettings};
 use crate::index::Snapshot;
 use crate::webhook::{Accounts, Counter, Office, RESOURCES, Trouble, View};
 
@@ -47,6 +50,8 @@ pub(super) struct Front {
     bindings: Bindings,
     snapshot: Arc<ArcSwap<Snapshot>>,
     settings: Arc<ArcSwap<Settings>>,
+    /// What of the settings is about webhooks, as far as the API server takes it.
+    webhooks: ArcSwap<WebhookSettings>,
     leading: watch::Receiver<bool>,
     catalog: ArcSwap<Known>,
     fresh: Mutex<Vec<(Instant, Arc<Policy>)>>,
@@ -89,6 +94,7 @@ impl Front {
             bindings: Bindings::new(api.clone()),
             snapshot: controller.snapshot(),
             settings: controller.settings(),
+            webhooks: ArcSwap::default(),
             leading: controller.leading(),
             catalog: ArcSwap::default(),
             fresh: Mutex::default(),
@@ -110,8 +116,15 @@ impl Front {
     /// Writes the webhook configuration whenever policies or kinds have changed.
     async fn keep_in_step(&self) {
         let mut written: Option<(Vec<Hook>, Instant)> = None;
+        let mut asked = WebhookSettings::default();
+        let mut renewing = false;
         loop {
             sleep(LOOK).await;
+            let wanted = self.settings.load_full();
+            if wanted.webhooks != asked && self.take_over(&wanted.webhooks).await {
+                asked.clone_from(&wanted.webhooks);
+                renewing = true;
+            }
             // Asked for until it is known: admission compares requesters with it, and does not wait.
             if let Err(error) = self.own_name().await {
                 warn!(error, "The API server does not say who this program is");
@@ -126,17 +139,47 @@ impl Front {
             }
             let hooks = self.hooks();
             let stale = |(known, at): &(Vec<Hook>, Instant)| *known != hooks || at.elapsed() > REWRITE;
-            if !written.as_ref().is_none_or(stale) {
+            if !renewing && !written.as_ref().is_none_or(stale) {
                 continue;
             }
-            match self.registrar.write(&hooks).await {
-                Ok(()) => written = Some((hooks, Instant::now())),
+            let webhooks = self.webhooks.load_full();
+            let outcome = match renewing {
+                true => self.registrar.renew(&hooks, &webhooks).await,
+                false => self.registrar.write(&hooks, &webhooks).await,
+            };
+            match outcome {
+                Ok(()) => {
+                    written = Some((hooks, Instant::now()));
+                    renewing = false;
+                }
                 Err(error) => {
                     warn!(%error, "The webhook configuration for resources cannot be written");
                     sleep(Duration::from_secs(1)).await;
                 }
             }
         }
+    }
+
+    /// Puts settings into use; false if the API server cannot be asked about them. Conditions that it does not take would
+    /// keep every entry from being written, so they are left out.
+    async fn take_over(&self, wanted: &WebhookSettings) -> bool {
+        let mut webhooks = wanted.clone();
+        if !webhooks.match_conditions.is_empty() {
+            match self.registrar.objections(&webhooks.match_conditions).await {
+                Ok(None) => {}
+                Ok(Some(reason)) => {
+                    warn!(problem = format!("data.matchConditions: {reason}"), "A setting cannot be read");
+                    webhooks.match_conditions.clear();
+                }
+                Err(error) => {
+                    warn!(%error, "The API server cannot be asked about data.matchConditions of the settings");
+                    sleep(Duration::from_secs(1)).await;
+                    return false;
+                }
+            }
+        }
+        self.webhooks.store(Arc::new(webhooks));
+        true
     }
 
     /// What all policies need. Those admitted a moment ago count as well: others must not be the first to forget them.
@@ -224,7 +267,7 @@ impl Office for Front {
             fresh.retain(|(_, other)| other.key != policy.key);
             fresh.push((Instant::now(), policy));
         }
-        self.registrar.extend(&hooks).await.map_err(|error| error.to_string())
+        self.registrar.extend(&hooks, &self.webhooks.load()).await.map_err(|error| error.to_string())
     }
 
     async fn accounts(&self) -> Result<Accounts, Trouble> {
@@ -274,6 +317,7 @@ impl Counter for Front {
         let now = Timestamp::now();
         let mut facts = Facts::new(now, now.as_nanosecond() as u64);
         facts.outbound = self.outbound.clone();
+        facts.limits.context_bytes = self.settings.load().context_bytes;
         facts
     }
 
@@ -285,5 +329,21 @@ impl Counter for Front {
             return Answer::Failed("nothing is posted for a preview".to_owned());
         }
         self.reader.answer(fetch).await.unwrap_or_else(|error| Answer::Failed(error.to_string()))
+    }
+
+    async fn rehearse(&self, policy: &Policy, wanted: &Value, stored: &Value) -> Result<Value, Trouble> {
+        let ObjectKey { gvk, namespace, name } = ObjectKey::of(stored);
+        let tried = async {
+            let kind = self.discovery.find(&gvk).await?;
+            let namespace = namespace.as_deref();
+            match policy.server_side_apply {
+                true => self.api.apply(&kind, namespace, &name, wanted, Rehearsal::Yes).await,
+                false => {
+                    let body = replacement(wanted, Basis::of(stored));
+                    self.api.replace(&kind, namespace, &name, &body, Rehearsal::Yes).await
+                }
+            }
+        };
+        tried.await.map_err(|error: ClusterError| error.to_string())
     }
 }

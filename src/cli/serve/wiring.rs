@@ -106,14 +106,15 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     };
     let honoured = Honoured::parse(&generate.exception_namespace);
     let controller = client.clone().map(|client| controller(client, &namespace, generate, services, &metrics, &health));
+    let api = |client: Client| Api::new(client).counted(metrics.generate());
     let installed = webhook_configuration.first().cloned().unwrap_or_default();
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
-        Arc::new(Front::new(Api::new(client), admission, namespace.clone(), installed, honoured, controller))
+        Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller))
     });
     let routes = client
         .clone()
         .zip(controller.as_ref())
-        .map(|(client, controller)| Arc::new(KnownRoutes::new(Api::new(client), controller.discovery())));
+        .map(|(client, controller)| Arc::new(KnownRoutes::new(api(client), controller.discovery())));
     let place = Place { namespace, service, webhook_configuration };
     let source = Source::open(certificates, place, client, &sink, &health).await?;
     let https = Bound::bind(listen).await?;
@@ -232,8 +233,17 @@ fn controller(
     health: &Health,
 ) -> Controller {
     let ServiceArgs { service_hosts, service_timeout, service_response_limit, service_token_file } = services;
-    let GenerateArgs { lease, identity, progress, settings, generate_workers, delete_brake, exception_namespace } =
-        args;
+    let GenerateArgs {
+        lease,
+        identity,
+        progress,
+        settings,
+        generate_workers,
+        delete_brake,
+        exception_namespace,
+        omit_events,
+        full_comparison_interval,
+    } = args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
         namespace: namespace.to_owned(),
@@ -251,6 +261,8 @@ fn controller(
             token_file: service_token_file,
         },
         exceptions: Honoured::parse(&exception_namespace),
+        omitted_events: omit_events,
+        comparison_interval: full_comparison_interval,
     };
     Controller::new(client, options, metrics.generate(), health)
 }

@@ -53,8 +53,10 @@ pub enum HookScope {
     All,
 }
 
-/// How long an API server waits if no policy says otherwise: fail-open entries must not hold anybody up.
+/// How long an API server waits for a policy that does not say otherwise: fail-open entries must not hold anybody up.
 const TIMEOUT_SECONDS: u8 = 5;
+/// API servers wait no longer.
+const LONGEST_TIMEOUT: u8 = 30;
 /// The condition of preview entries.
 pub const DRY_RUN: (&str, &str) = ("dry-run", "has(request.dryRun) && request.dryRun");
 
@@ -68,7 +70,9 @@ pub fn hooks<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, catalog: &
             let purpose = Purpose::of(rule);
             let entry = wanted.entry((own.clone(), purpose)).or_default();
             entry.add(rule, purpose, catalog);
-            entry.timeout = entry.timeout.max(policy.webhook.timeout_seconds);
+            // Who shares an entry gets at least what each of them asked for, or what is usual.
+            let timeout = policy.webhook.timeout_seconds.unwrap_or(TIMEOUT_SECONDS).min(LONGEST_TIMEOUT);
+            entry.timeout = entry.timeout.max(timeout);
             if own.is_some() {
                 entry.conditions.clone_from(&policy.webhook.match_conditions);
             }
@@ -82,7 +86,7 @@ pub fn hooks<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, catalog: &
 struct Wanted {
     operations: BTreeMap<(String, String, HookScope, String), Operations>,
     conditions: Vec<(String, String)>,
-    timeout: Option<u8>,
+    timeout: u8,
 }
 
 impl Wanted {
@@ -122,13 +126,7 @@ impl Wanted {
         if purpose == Purpose::Preview {
             match_conditions.insert(0, (DRY_RUN.0.to_owned(), DRY_RUN.1.to_owned()));
         }
-        Hook {
-            purpose,
-            policy,
-            rules: rules.collect(),
-            match_conditions,
-            timeout_seconds: self.timeout.unwrap_or(TIMEOUT_SECONDS),
-        }
+        Hook { purpose, policy, rules: rules.collect(), match_conditions, timeout_seconds: self.timeout }
     }
 }
 
