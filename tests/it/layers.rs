@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("index", &["core", "compile"]),
     ("webhook", &["core", "compile", "index"]),
-    ("cluster", &["core"]),
+    ("cluster", &["core", "telemetry"]),
     ("controller", &["core", "compile", "index", "cluster", "telemetry"]),
     ("cli", &["core", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"]),
 ];
