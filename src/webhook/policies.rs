@@ -21,7 +21,7 @@ use crate::compile::Findings;
 use crate::compile::generate::{self, Change, Need, Part, Rights};
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
-use crate::core::generate::{Honoured, Policy, Rule, Way};
+use crate::core::generate::{Honoured, Policy, Rule, Way, readings};
 use crate::core::kinds;
 use crate::core::matching::KindSelector;
 use crate::core::problem::{FieldPath, Problem, Reason};
@@ -353,7 +353,8 @@ impl<O: Office> Questions<'_, '_, O> {
     async fn check_author(&self) -> Result<Vec<Problem>, Trouble> {
         let user = &self.request.user_info;
         let author = Subject { user: user.username.clone(), groups: user.groups.clone() };
-        let needs = self.rights.needs.iter().chain(self.guessed);
+        let kept = self.kept().await?;
+        let needs = self.rights.needs.iter().chain(self.guessed).chain(&kept);
         let wishes = needs.map(|need| Wish::new(need, need.author_verbs())).collect();
         let missing = self.missing(&author, wishes).await?;
         let tell = |((resource, name, place), (field, verbs)): ((String, String, String), (FieldPath, Vec<String>))| {
@@ -365,6 +366,21 @@ impl<O: Office> Questions<'_, '_, O> {
             Problem::new(&field, Reason::Forbidden, message)
         };
         Ok(missing.into_iter().map(tell).collect())
+    }
+
+    /// What the entries keep that the rules read: whoever reads it there reads it. Of an entry to come nothing is known.
+    async fn kept(&self) -> Result<Vec<Need>, Trouble> {
+        let mut needs = Vec::new();
+        for (field, name) in &self.rights.entries {
+            for (entry, _) in readings(name) {
+                if let Some(entry) = self.office.global_entry(entry).await? {
+                    let rights = generate::rights(&entry, &|_| None);
+                    needs.extend(rights.needs.into_iter().map(|need| Need { field: field.clone(), ..need }));
+                    break;
+                }
+            }
+        }
+        Ok(needs)
     }
 
     /// Of some wishes, those that somebody does not have.

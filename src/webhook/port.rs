@@ -40,6 +40,9 @@ pub trait Office: Send + Sync {
     /// The accounts whose rights a policy lives on.
     fn accounts(&self) -> impl Future<Output = Result<Accounts, Trouble>> + Send;
 
+    /// A global context entry as it is stored, if it is.
+    fn global_entry(&self, name: &str) -> impl Future<Output = Result<Option<Value>, Trouble>> + Send;
+
     /// The namespaces whose exceptions count.
     fn honoured(&self) -> &Honoured;
 }

@@ -118,6 +118,10 @@ impl Office for World {
         Ok(Accounts { admission: writer.clone(), background: writer, reports: None, check_author: true })
     }
 
+    async fn global_entry(&self, name: &str) -> Result<Option<Value>, Trouble> {
+        Ok(self.answers.get(name).cloned())
+    }
+
     fn honoured(&self) -> &Honoured {
         &self.honoured
     }
@@ -252,6 +256,22 @@ fn what_is_kept_for_rules_the_author_must_be_allowed_to_see() {
     assert_eq!(World::new().offer(json!(null), entry("secrets"))["allowed"], json!(true));
     let response = World::new().offer(json!(null), entry(""));
     assert_eq!(response["status"]["details"]["causes"][0]["field"], json!("spec.kubernetesResource.resource"));
+}
+
+/// What somebody may not read is not to be read through what another keeps either.
+#[test]
+fn what_an_entry_keeps_the_author_of_a_policy_must_be_allowed_to_see() {
+    let entry = json!({"apiVersion": "kyverno.io/v2alpha1", "kind": "GlobalContextEntry", "metadata": {"name": "keys"},
+        "spec": {"kubernetesResource": {"version": "v1", "resource": "secrets", "namespace": "prod"}}});
+    let answers = BTreeMap::from([("keys".to_owned(), entry)]);
+    let reading = |name: &str| policy(json!({"context": [{"name": "k", "globalReference": {"name": name}}]}));
+    let world = World { denied: vec!["jane list"], answers, ..World::new() };
+    for name in ["keys", "keys.names"] {
+        let response = world.offer(json!(null), reading(name));
+        let expected = "spec.rules[0].context[0].globalReference.name: user `jane` is not allowed to list secrets in namespace `prod`";
+        assert!(message(&response).starts_with(expected), "{response}");
+    }
+    assert_eq!(world.offer(json!(null), reading("others"))["allowed"], json!(true));
 }
 
 #[test]

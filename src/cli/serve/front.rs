@@ -286,6 +286,11 @@ impl Office for Front {
         })
     }
 
+    async fn global_entry(&self, name: &str) -> Result<Option<Value>, Trouble> {
+        let kind = ApiKind::builtin("kyverno.io/v2alpha1", "GlobalContextEntry");
+        self.api.find(&kind, None, name).await.map_err(|error| error.to_string())
+    }
+
     fn honoured(&self) -> &Honoured {
         &self.honoured
     }

@@ -53,6 +53,8 @@ pub struct Rights {
     pub needs: Vec<Need>,
     /// Kinds that have no resource, and where they stand.
     pub unresolved: Vec<(FieldPath, Gvk)>,
+    /// Global context entries that are read, as they are named, and where.
+    pub entries: Vec<(FieldPath, String)>,
 }
 
 /// Reads them from a document. `plural` gives the name of the resource of a kind.
@@ -162,6 +164,9 @@ impl Reading<'_> {
                 );
             }
             self.call(&entry.below("apiCall"));
+            let name = entry.below("globalReference").below("name");
+            let text = name.value().and_then(Value::as_str).filter(|text| !is_variable(text));
+            self.rights.entries.extend(text.map(|text| (name.path.clone(), text.to_owned())));
         }
     }
 
@@ -336,7 +341,7 @@ mod tests {
     #[track_caller]
     fn check(rule: Value, expected: &[&str]) {
         let document = json!({"spec": {"rules": [rule]}});
-        let Rights { needs, unresolved } = rights(&document, &plural);
+        let Rights { needs, unresolved, .. } = rights(&document, &plural);
         let mut told: Vec<String> = needs
             .iter()
             .map(|need| format!("{:?} {} {}/{}", need.part, need.qualified(), need.namespace, need.name))

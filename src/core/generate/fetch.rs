@@ -132,9 +132,14 @@ impl ServiceFetch {
 impl GlobalFetch {
     /// How the name can be read: as an entry, or as an entry and a projection. Either may have dots of its own.
     pub fn readings(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
-        let split = self.name.rmatch_indices('.').map(|(at, _)| (&self.name[..at], Some(&self.name[at + 1..])));
-        std::iter::once((self.name.as_str(), None)).chain(split)
+        readings(&self.name)
     }
+}
+
+/// How the name of a `globalReference` can be read; see [`GlobalFetch::readings`].
+pub fn readings(name: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let split = name.rmatch_indices('.').map(|(at, _)| (&name[..at], Some(&name[at + 1..])));
+    std::iter::once((name, None)).chain(split)
 }
 
 impl ImageFetch {
