@@ -253,8 +253,9 @@ fn pruned(
     for object in stale {
         let source = Marks::read(object).and_then(|marks| marks.source);
         let is_orphan = match source.filter(|source| !may_prune && !alive.contains(source.uid.as_str())) {
-            Some(SourceRef { uid, gvk, namespace }) => {
-                find_by_uid(cluster, &gvk, namespace.as_deref(), &uid)?.is_none()
+            Some(source) => {
+                let SourceRef { uid, gvk, namespace } = &*source;
+                find_by_uid(cluster, gvk, namespace.as_deref(), uid)?.is_none()
             }
             None => false,
         };

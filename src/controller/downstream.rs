@@ -16,7 +16,8 @@ use crate::core::resource::{Gvk, ObjectKey, is_ending, text_at};
 #[derive(Debug, Default)]
 pub(super) struct Downstream {
     records: HashMap<ObjectKey, Record>,
-    by_work: HashMap<WorkKey, BTreeSet<ObjectKey>>,
+    /// In order. Mostly one or two: a set would take ten times the memory.
+    by_work: HashMap<WorkKey, Vec<ObjectKey>>,
     by_rule: HashMap<(PolicyKey, String), usize>,
     by_source: HashMap<String, BTreeSet<ObjectKey>>,
     watched: HashSet<(Gvk, Option<String>)>,
@@ -156,7 +157,10 @@ impl Downstream {
         self.remove(&key);
         let work = WorkKey::new(&record.marks.policy, &record.marks.rule, &record.marks.trigger);
         *self.by_rule.entry((work.policy.clone(), work.rule.clone())).or_default() += 1;
-        self.by_work.entry(work).or_default().insert(key.clone());
+        let made = self.by_work.entry(work).or_default();
+        if let Err(position) = made.binary_search(&key) {
+            made.insert(position, key.clone());
+        }
         if let Some(source) = &record.marks.source {
             self.by_source.entry(source.uid.clone()).or_default().insert(key.clone());
         }
@@ -170,9 +174,19 @@ impl Downstream {
         if let Some(count) = self.by_rule.get_mut(&(work.policy.clone(), work.rule.clone())) {
             *count -= 1;
         }
-        take(&mut self.by_work, &work, key);
-        if let Some(source) = &record.marks.source {
-            take(&mut self.by_source, &source.uid, key);
+        if let Some(made) = self.by_work.get_mut(&work) {
+            made.retain(|made| made != key);
+            if made.is_empty() {
+                self.by_work.remove(&work);
+            }
+        }
+        if let Some(source) = &record.marks.source
+            && let Some(copies) = self.by_source.get_mut(&source.uid)
+        {
+            copies.remove(key);
+            if copies.is_empty() {
+                self.by_source.remove(&source.uid);
+            }
         }
         Some(record)
     }
@@ -238,15 +252,6 @@ fn record(object: &Value, marks: Marks, settled: Option<(u64, u64)>) -> Record {
         settled,
         ending: is_ending(object),
         contest: Contest::default(),
-    }
-}
-
-fn take<K: std::hash::Hash + Eq + Clone>(map: &mut HashMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {
-    if let Some(keys) = map.get_mut(at) {
-        keys.remove(key);
-        if keys.is_empty() {
-            map.remove(at);
-        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Generate rules on a real control plane: how long after a Namespace its objects are stored, how many Namespaces per
-//! second, and what that costs; beside a bare client that writes the same objects with the same API server.
+//! second, and what that costs; beside a bare client that writes the same objects with the same API server and account.
 //!
 //! A policy with two data rules on Namespace, synchronized: a ConfigMap and a NetworkPolicy each. Everything runs on this
 //! machine, the load as well, so only ratios within a run say something.
@@ -45,7 +45,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<Report> {
 
 async fn measure(scale: &Scale) -> anyhow::Result<Report> {
     let bed = Bed::start()?;
-    let client = Client::connect(&bed.kubeconfig()).await?;
+    let client = Client::connect(&bed.kubeconfig(), &bed.account()?).await?;
     let observer = Observer::start(client.kube());
     client.grant().await?;
     let mut page = Page::default();

@@ -13,8 +13,8 @@ pub struct Marks {
     pub policy: PolicyKey,
     pub rule: String,
     pub trigger: TriggerRef,
-    /// The source of a clone.
-    pub source: Option<SourceRef>,
+    /// The source of a clone. Most objects are none, and there are many.
+    pub source: Option<Box<SourceRef>>,
 }
 
 /// A source as far as labels know it.
@@ -61,14 +61,13 @@ impl Marks {
                 namespace: some(labels::TRIGGER_NAMESPACE),
                 name: text(labels, labels::LEGACY_TRIGGER_NAME).to_owned(),
             },
-            source: some(labels::SOURCE_UID).map(|uid| SourceRef {
-                uid,
-                gvk: Gvk {
+            source: some(labels::SOURCE_UID).map(|uid| {
+                let gvk = Gvk {
                     group: text(labels, labels::SOURCE_GROUP).to_owned(),
                     version: text(labels, labels::SOURCE_VERSION).to_owned(),
                     kind: text(labels, labels::SOURCE_KIND).to_owned(),
-                },
-                namespace: some(labels::SOURCE_NAMESPACE),
+                };
+                Box::new(SourceRef { uid, gvk, namespace: some(labels::SOURCE_NAMESPACE) })
             }),
         })
     }

@@ -51,6 +51,15 @@ impl Bed {
         self.folder.join("kubeconfig")
     }
 
+    /// A kubeconfig with the account that Writ has.
+    pub(super) fn account(&self) -> anyhow::Result<PathBuf> {
+        let file = self.folder.join("account.kubeconfig");
+        let mut identity = Command::new(script("identity"));
+        let identity = identity.args(["writ-system", "writ"]).arg(&file).env("KUBECONFIG", self.kubeconfig());
+        anyhow::ensure!(identity.status()?.success(), "no kubeconfig for the account of Writ");
+        Ok(file)
+    }
+
     pub(super) fn usage(&self) -> anyhow::Result<Usage> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.writ)).context("Writ has ended")?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;

@@ -23,7 +23,12 @@ pub(super) const BARE: &str = "bare";
 /// Requests at once; more do not make an API server on a small machine faster.
 const AT_ONCE: usize = 16;
 
-pub(super) struct Client(kube::Client);
+pub(super) struct Client {
+    admin: kube::Client,
+    /// Writes the objects of the bare client with the account of Writ: an administrator's requests are neither authorized nor
+    /// queued, and no controller has that.
+    writer: kube::Client,
+}
 
 /// A namespace, and when the API server said that it is stored.
 pub(super) struct Timed {
@@ -32,15 +37,13 @@ pub(super) struct Timed {
 }
 
 impl Client {
-    pub(super) async fn connect(kubeconfig: &Path) -> anyhow::Result<Self> {
+    pub(super) async fn connect(admin: &Path, account: &Path) -> anyhow::Result<Self> {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        Ok(Self(kube::Client::try_from(config)?))
+        Ok(Self { admin: client(admin).await?, writer: client(account).await? })
     }
 
     pub(super) fn kube(&self) -> kube::Client {
-        self.0.clone()
+        self.admin.clone()
     }
 
     /// Gives the rules the rights that they need, as an administrator does.
@@ -54,6 +57,17 @@ impl Client {
             ],
         }))?;
         Api::all(self.kube()).create(&PostParams::default(), &role).await?;
+        let trial: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "trial"}}))?;
+        let (api, params) =
+            (Api::namespaced(self.writer.clone(), "default"), PostParams { dry_run: true, ..PostParams::default() });
+        let mut tries = 0;
+        while let Err(error) = api.create(&params, &trial).await {
+            tries += 1;
+            if tries == 100 {
+                return Err(error).context("the rights do not count");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         Ok(())
     }
 
@@ -164,11 +178,17 @@ impl Client {
             object
         };
         let map: ConfigMap = serde_json::from_value(object(config_map(1)))?;
-        Api::namespaced(self.kube(), namespace).create(&PostParams::default(), &map).await?;
+        Api::namespaced(self.writer.clone(), namespace).create(&PostParams::default(), &map).await?;
         let network: NetworkPolicy = serde_json::from_value(object(network_policy(1)))?;
-        Api::namespaced(self.kube(), namespace).create(&PostParams::default(), &network).await?;
+        Api::namespaced(self.writer.clone(), namespace).create(&PostParams::default(), &network).await?;
         Ok(())
     }
+}
+
+async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config)?)
 }
 
 fn config_map(round: u32) -> Value {
