@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::core::generate::fetch::Fetch;
 use crate::core::generate::gate::{Gate, Refusal};
+use crate::core::structural::describe;
 
 /// A call whose variables have their values.
 #[derive(Clone, PartialEq, Eq)]
@@ -62,19 +63,8 @@ pub(super) fn text_of<'v>(value: &'v Value, field: &'static str) -> Result<&'v s
     match value.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(format!("`{field}` must become text, but became {}", type_of(other))),
-    }
-}
-
-/// What may be said of a value that may be secret.
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+        // The value itself may be secret.
+        Some(other) => Err(format!("`{field}` must become text, but became {}", describe(other))),
     }
 }
 
@@ -107,7 +97,7 @@ mod tests {
     #[test]
     fn a_value_that_is_no_text_is_not_shown() {
         let header = |value: Value| json!({"service": {"url": "http://a", "headers": [{"key": "k", "value": value}]}});
-        for (value, shown) in [(json!({"token": "hidden"}), "an object"), (json!(["hidden"]), "a list")] {
+        for (value, shown) in [(json!({"token": "hidden"}), "a mapping"), (json!(["hidden"]), "a list")] {
             let error = Call::read(&header(value)).err();
             assert_eq!(error, Some(format!("`value` must become text, but became {shown}")));
         }
