@@ -29,8 +29,9 @@ use crate::core::settings::Settings;
 use crate::index::{Index, RuleEntry, Snapshot};
 use crate::telemetry::GenerateMetrics;
 
-/// Objects that wait in the queue; beyond that a key is enough, and the object is read when its turn comes.
-const HELD_OBJECTS: usize = 512;
+/// Objects that wait in the queue; beyond that a key is enough, and the object is read when its turn comes, which costs the API
+/// server as much as a write.
+const HELD_OBJECTS: usize = 2048;
 /// A generated object that somebody deletes stays away for so long. Many a client waits for the end of what it deletes by
 /// asking for the name, again and again; if another were there at once, it would never see the end.
 const ABSENCE: Duration = Duration::from_millis(300);

@@ -158,28 +158,30 @@ impl Client {
     }
 
     async fn write_both(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
-        let object = |body: Value| {
+        // The labels that a rule writes, of the same length to the letter, under keys that Writ does not take for its own.
+        let object = |body: Value, rule: &str| {
             let mut object = body;
             object["metadata"]["name"] = json!(name);
             object["metadata"]["namespace"] = json!(namespace);
-            // As many labels as a rule writes.
-            for label in [
-                "policy-name",
-                "policy-namespace",
-                "rule-name",
-                "trigger-uid",
-                "trigger-group",
-                "trigger-version",
-                "trigger-kind",
-                "trigger-namespace",
+            let labels = &mut object["metadata"]["labels"];
+            labels["app.kubernetes.io/managed-as"] = json!("example");
+            for (label, value) in [
+                ("policy-name", "paced"),
+                ("policy-namespace", ""),
+                ("rule-name", rule),
+                ("trigger-uid", "8f3c5c0e-6f2e-4c55-9f0e-5b1f1d0f7a11"),
+                ("trigger-group", ""),
+                ("trigger-version", "v1"),
+                ("trigger-kind", "Namespace"),
+                ("trigger-namespace", ""),
             ] {
-                object["metadata"]["labels"][format!("bench.writ.dev/{label}")] = json!("bench");
+                labels[format!("generate.example.io/{label}")] = json!(value);
             }
             object
         };
-        let map: ConfigMap = serde_json::from_value(object(config_map(1)))?;
+        let map: ConfigMap = serde_json::from_value(object(config_map(1), "settings"))?;
         Api::namespaced(self.writer.clone(), namespace).create(&PostParams::default(), &map).await?;
-        let network: NetworkPolicy = serde_json::from_value(object(network_policy(1)))?;
+        let network: NetworkPolicy = serde_json::from_value(object(network_policy(1), "isolation"))?;
         Api::namespaced(self.writer.clone(), namespace).create(&PostParams::default(), &network).await?;
         Ok(())
     }
