@@ -235,3 +235,24 @@ fn requests_that_conditions_hold_back_set_nothing_off() {
     stage.fence();
     stage.is_absent("secret", "out-a");
 }
+
+/// What was made for a request that is about no stored object ends with its rule all the same.
+#[test]
+fn what_a_nameless_trigger_has_made_goes_with_the_policy() {
+    let Some(stage) = stage("nameless") else { return };
+    let rule = Rule::new("out", super::rules::secret("made")).making("data", json!({"stringData": {"value": "1"}}));
+    let rule = rule.on("kinds", json!(["Pod/exec"])).on("selector", json!(null)).synchronized();
+    let policy = stage.policy(rule);
+    stage.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: example.org/a}]}}",
+    );
+    // Nothing runs on a control plane without nodes, but the request is admitted before anybody finds out.
+    eventually(SOON, "what a command in a pod sets off", || {
+        stage.ns.kubectl(["exec", "a", "--", "true"]).run();
+        stage.field("secret", "made", ".metadata.name").ok_or("not there")
+    });
+    assert_eq!(stage.field("secret", "made", &super::label("trigger-uid")).as_deref(), Some(""));
+    stage.requests_are_done(&policy);
+    stage.delete("clusterpolicy", &policy);
+    stage.disappears("secret", "made");
+}
