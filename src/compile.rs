@@ -17,16 +17,19 @@ mod scalars;
 mod schema;
 mod tags;
 mod target_ref;
+mod way;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::core::json::{Document, Json, Tree};
 use crate::core::mesh::policy::Role;
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::structural;
 use mesh::Resource;
 use reader::Node;
+use way::Ways;
 
 /// What a check found in one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,10 +43,10 @@ pub struct Findings {
 }
 
 /// Who a document is, as far as it says so itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    pub kind: String,
-    pub name: String,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity<'v> {
+    pub kind: &'v str,
+    pub name: &'v str,
     pub form: Form,
 }
 
@@ -85,7 +88,7 @@ const MESH_KINDS: &[MeshKind] = &[
     policy("MeshHTTPRoute", |resource, findings| drop(mesh::http_route::compile(resource, findings))),
     policy("MeshTCPRoute", |resource, findings| drop(mesh::tcp_route::compile(resource, findings))),
     policy("MeshTimeout", |resource, findings| drop(mesh::timeout::compile(resource, findings))),
-    policy("MeshProxyPatch", |resource, findings| drop(mesh::proxy_patch::compile(resource, findings))),
+    policy("MeshProxyPatch", |resource, findings| drop(mesh::proxy_patch::compile::<()>(resource, findings))),
     policy("MeshTLS", mesh::tls::check),
     policy("MeshLoadBalancingStrategy", mesh::load_balancing::check),
     policy("MeshPassthrough", mesh::passthrough::check),
@@ -103,10 +106,16 @@ const MESH_KINDS: &[MeshKind] = &[
     service("MeshMultiZoneService"),
 ];
 
+impl MeshKind {
+    fn find(name: &str) -> Option<&'static Self> {
+        MESH_KINDS.iter().find(|kind| kind.name == name)
+    }
+}
+
 /// Whether [`check`] knows a kind of a Kubernetes API group.
 pub fn serves(group: &str, kind: &str) -> bool {
     match group {
-        "kuma.io" => MESH_KINDS.iter().any(|known| known.name == kind),
+        "kuma.io" => MeshKind::find(kind).is_some(),
         "kyverno.io" => generate::KINDS.contains(&kind),
         _ => false,
     }
@@ -114,7 +123,6 @@ pub fn serves(group: &str, kind: &str) -> bool {
 
 /// Checks a document of one of the kinds that Writ serves; `None` for any other.
 pub fn check(document: &Value) -> Option<Findings> {
-    let identity = identify(document)?;
     if generate::is_policy(document) {
         return Some(generate::policy(document).1);
     }
@@ -124,7 +132,13 @@ pub fn check(document: &Value) -> Option<Findings> {
     if generate::is_global_entry(document) {
         return Some(generate::global_entry(document).1);
     }
-    let kind = MESH_KINDS.iter().find(|kind| kind.name == identity.kind)?;
+    check_mesh(Document::from(document).root())
+}
+
+/// Checks a document of one of the kinds of the mesh; `None` for any other.
+pub fn check_mesh(document: Json<'_>) -> Option<Findings> {
+    let identity = identify(document)?;
+    let kind = MeshKind::find(identity.kind)?;
     if identity.form == Form::Kubernetes && group_of(document) != "kuma.io" {
         return None;
     }
@@ -132,26 +146,19 @@ pub fn check(document: &Value) -> Option<Findings> {
     let mut findings = Findings { schema: refused, ..Findings::default() };
     match kind.check {
         // It warns of unknown fields itself: it knows more than one spelling of some.
-        Some(check) => check(&resource(document, identity.form, kind.content), &mut findings),
+        Some(check) => check(&resource(document, identity.form, kind.content, &Ways::default()), &mut findings),
         None => findings.warnings = unknown,
     }
     Some(findings)
 }
 
-/// The content of a policy of the mesh.
-fn resource_of(document: &Value) -> Option<Resource<'_>> {
-    let identity = identify(document)?;
-    let kind = MESH_KINDS.iter().find(|kind| kind.name == identity.kind)?;
-    Some(resource(document, identity.form, kind.content))
-}
-
-fn resource(document: &Value, form: Form, content: Content) -> Resource<'_> {
-    let root = Node::new(Some(document), FieldPath::root());
+fn resource<'v>(document: Json<'v>, form: Form, content: Content, ways: &'v Ways) -> Resource<'v> {
+    let root = Node::new(Some(document), ways.root());
     let labels = match form {
-        Form::Kubernetes => document.get("metadata").and_then(|metadata| metadata.get("labels")),
+        Form::Kubernetes => document.at(&["metadata", "labels"]),
         Form::Universal => document.get("labels"),
     };
-    let role = labels.and_then(|labels| labels.get("kuma.io/policy-role")).and_then(Value::as_str);
+    let role = labels.and_then(|labels| labels.get("kuma.io/policy-role")).and_then(Tree::as_text);
     // Nobody but the webhook writes the label; what it could not have written counts as if it were not there.
     let role = role.and_then(Role::parse).unwrap_or_default();
     let content = match (form, content) {
@@ -162,24 +169,21 @@ fn resource(document: &Value, form: Form, content: Content) -> Resource<'_> {
 }
 
 /// Kind, name and form of a document; `None` if it is neither a Kubernetes object nor a universal resource.
-pub fn identify(document: &Value) -> Option<Identity> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
+pub fn identify<'v>(document: impl Tree<'v>) -> Option<Identity<'v>> {
+    let text = |path: &[&str]| document.at(path).and_then(Tree::as_text);
     if document.get("apiVersion").is_some() {
-        let kind = document.get("kind").and_then(text)?;
+        let kind = text(&["kind"])?;
         let metadata = document.get("metadata");
-        let name = metadata
-            .and_then(|metadata| metadata.get("name").or_else(|| metadata.get("generateName")))
-            .and_then(text)
-            .unwrap_or_default();
+        let name = metadata.and_then(|metadata| metadata.get("name").or_else(|| metadata.get("generateName")));
+        let name = name.and_then(Tree::as_text).unwrap_or_default();
         return Some(Identity { kind, name, form: Form::Kubernetes });
     }
-    let kind = document.get("type").and_then(text)?;
-    let name = document.get("name").and_then(text).unwrap_or_default();
+    let (kind, name) = (text(&["type"])?, text(&["name"]).unwrap_or_default());
     Some(Identity { kind, name, form: Form::Universal })
 }
 
-fn group_of(document: &Value) -> &str {
-    let version = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+fn group_of<'v>(document: impl Tree<'v>) -> &'v str {
+    let version = document.get("apiVersion").and_then(Tree::as_text).unwrap_or_default();
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
@@ -210,12 +214,12 @@ impl Findings {
     }
 
     /// Adds an error.
-    fn refuse(&mut self, field: &FieldPath, reason: Reason, message: impl Into<String>) {
+    fn refuse(&mut self, field: impl Into<FieldPath>, reason: Reason, message: impl Into<String>) {
         self.errors.push(Problem::new(field, reason, message));
     }
 
     /// Adds a warning.
-    fn warn(&mut self, field: &FieldPath, reason: Reason, message: impl Into<String>) {
+    fn warn(&mut self, field: impl Into<FieldPath>, reason: Reason, message: impl Into<String>) {
         self.warnings.push(Problem::new(field, reason, message));
     }
 }

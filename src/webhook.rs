@@ -5,7 +5,6 @@
 //! takes in what rules have to know of requests, and `preview` tells what they would do. It knows no socket and no TLS; the
 //! cluster is behind the traits of `port`.
 
-mod cursor;
 mod desk;
 mod mesh;
 mod object;
@@ -20,6 +19,4 @@ mod validate;
 pub use desk::{POLICIES, RESOURCES, handle as handle_with};
 pub use mesh::MeshView;
 pub use port::{Accounts, Counter, Office, Trouble, View};
-pub use review::{Operation, Request, Status, UserInfo, Verdict};
 pub use routes::{Answer, Outcome, PATHS, handle};
-pub use validate::validate;

@@ -109,7 +109,7 @@ fn inspect(loaded: Loaded, version: KumaVersion, system_namespace: &str) -> Repo
     let (kind, name) = compile::identify(&document.value).map(|it| (it.kind, it.name)).unwrap_or_default();
     let checked = rehearse(&document.value, system_namespace);
     let known = checked.is_some();
-    let findings = checked.unwrap_or_else(|| unknown_kind(&kind)).seen_by(version);
+    let findings = checked.unwrap_or_else(|| unknown_kind(kind)).seen_by(version);
     let refusals = findings.refusals();
     let Findings { errors, schema, warnings } = findings;
     let place = |problem: Problem| Finding { position: document.position_of(&problem.field), problem };
@@ -120,8 +120,8 @@ fn inspect(loaded: Loaded, version: KumaVersion, system_namespace: &str) -> Repo
     Report {
         file,
         index,
-        kind,
-        name,
+        kind: kind.to_owned(),
+        name: name.to_owned(),
         known,
         refusals: refusals.into_iter().map(place).collect(),
         errors: errors.into_iter().map(place).collect(),

@@ -34,7 +34,7 @@ mod variables;
 
 use serde_json::Value;
 
-use super::Findings;
+use super::{Findings, reader};
 use crate::core::generate::{Exception, Policy};
 use crate::core::kinds::{self, Scope};
 use crate::core::resource::{Gvk, text_at};
@@ -42,6 +42,10 @@ use crate::core::resource::{Gvk, text_at};
 pub use global::{entry as global_entry, is_entry as is_global_entry};
 pub use immutable::{Change, compare, retargeted};
 pub use rights::{Need, Part, Rights, rights};
+
+/// Parts of what is read are kept, so it is read from a tree of its own.
+type Node<'v> = reader::Node<'v, &'v Value>;
+type Object<'v> = reader::Object<'v, &'v Value>;
 
 /// The kinds that are read here, of group `kyverno.io`.
 pub const KINDS: [&str; 4] = ["ClusterPolicy", "Policy", "PolicyException", global::KIND];

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Findings;
 use super::reader::Node;
 use crate::core::envoy::modification::JsonPatch;
+use crate::core::json::Tree;
 use crate::core::problem::Reason;
 
 const OPERATIONS: &[&str] = &["add", "remove", "replace", "move", "copy"];
@@ -17,7 +18,7 @@ pub(super) fn read(patches: &Node<'_>, findings: &mut Findings) -> Vec<JsonPatch
 fn read_one(patch: &Node<'_>, findings: &mut Findings) -> Option<JsonPatch> {
     let before = findings.errors.len();
     // `value: null` is a value here, unlike everywhere else.
-    let value = patch.value().and_then(|patch| patch.get("value")).cloned();
+    let value = patch.value().and_then(|patch| patch.get("value")).map(Tree::to_value);
     let patch = patch.object(findings);
     let (op_field, path_field, from_field, value_field) =
         (patch.get("op"), patch.get("path"), patch.get("from"), patch.get("value"));

@@ -33,7 +33,9 @@ mod testing;
 
 use serde_json::Value;
 
+use super::way::Ways;
 use super::{Content, Findings, identify, resource, schema};
+use crate::core::json::Document;
 use crate::core::mesh::http_route::HttpRoute;
 use crate::core::mesh::proxy_patch::ProxyPatch;
 use crate::core::mesh::tcp_route::TcpRoute;
@@ -67,7 +69,8 @@ fn compile<P>(document: &Value, compile: fn(&Resource<'_>, &mut Findings) -> Opt
     let Some(identity) = identify(document) else {
         return (None, findings);
     };
-    findings.schema = schema::check(&identity.kind, document, identity.form).refused;
-    let policy = compile(&resource(document, identity.form, Content::Spec), &mut findings);
+    findings.schema = schema::check(identity.kind, document, identity.form).refused;
+    let (document, ways) = (Document::from(document), Ways::default());
+    let policy = compile(&resource(document.root(), identity.form, Content::Spec, &ways), &mut findings);
     (policy.filter(|_| findings.schema.is_empty()), findings)
 }

@@ -127,6 +127,7 @@ impl Migration {
         let message = format!("`from` goes into a policy of its own, `{name}`: in Kuma 3 it cannot stand beside `to`");
         let change = whole.remark(Problem::new(&field, Reason::Removed, message));
         let Identity { kind, name, .. } = identity;
+        let (kind, name) = (kind.to_owned(), name.to_owned());
         self.documents.push(Migrated { kind, name, changes: vec![change], remaining: Vec::new() });
         for (position, work) in works.iter_mut().enumerate() {
             self.text.push_str(if position == 0 { "" } else { "\n---\n" });

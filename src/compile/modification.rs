@@ -9,13 +9,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::reader::{Node, Object};
+use super::way::Way;
 use super::{Findings, json_patch, tags};
 use crate::core::envoy::modification::{
     Criteria, Dialect, FilterChange, FilterKind, FilterPatch, Modification, Patch, Position, ResourceChange,
     ResourceKind,
 };
 use crate::core::envoy::{self, DecodeError, Decoded, MessageType, Strictness};
-use crate::core::problem::{FieldPath, Reason};
+use crate::core::json::{Document, Json, Tree};
+use crate::core::problem::Reason;
 use crate::core::yaml;
 
 impl Dialect {
@@ -80,40 +82,73 @@ const FILTER_OPERATIONS: &[(&str, Operation)] = &[
 ];
 
 /// Reads a list of modifications; entries with findings are left out of the result.
-pub(super) fn read_list(list: &Node<'_>, dialect: Dialect, findings: &mut Findings) -> Vec<Modification> {
+pub(super) fn read_list<D: Keep>(list: &Node<'_>, dialect: Dialect, findings: &mut Findings) -> Vec<Modification<D>> {
     let entries = list.list(findings);
     let spelling = Spelling::of(&entries);
     entries.iter().filter_map(|entry| read_entry(entry, dialect, spelling, findings)).collect()
 }
 
+/// What becomes of the documents in a policy.
+pub(super) trait Keep {
+    fn keep(document: Json<'_>) -> Self;
+}
+
+impl Keep for Value {
+    fn keep(document: Json<'_>) -> Self {
+        document.to_value()
+    }
+}
+
+/// They are checked, and nobody wants them after that.
+impl Keep for () {
+    fn keep(_: Json<'_>) {}
+}
+
+/// An embedded Envoy document.
+pub(super) enum Embedded<'v> {
+    Inline(Json<'v>),
+    /// It was YAML text.
+    Text(Document<'static>),
+}
+
+impl Embedded<'_> {
+    pub(super) fn root(&self) -> Json<'_> {
+        match self {
+            Self::Inline(document) => *document,
+            Self::Text(document) => document.root(),
+        }
+    }
+}
+
 /// An embedded Envoy document: YAML text, or an inline mapping. `None` if there is none, or none that can be read.
-pub(super) fn read_document<'v>(value: &Node<'v>, findings: &mut Findings) -> Option<Cow<'v, Value>> {
-    match value.value()? {
-        Value::String(text) if text.trim().is_empty() => None,
-        Value::String(text) => match yaml::read_value(text) {
-            Ok(document) => Some(Cow::Owned(document)),
+pub(super) fn read_document<'v>(value: &Node<'v>, findings: &mut Findings) -> Option<Embedded<'v>> {
+    let inline = value.value()?;
+    match inline.as_text() {
+        Some(text) if text.trim().is_empty() => None,
+        Some(text) => match yaml::read_value(text) {
+            Ok(document) => Some(Embedded::Text(Document::from(&document).into_owned())),
             Err(error) => {
-                findings.refuse(&value.path, Reason::Envoy, format!("not YAML: {error}"));
+                findings.refuse(value.path, Reason::Envoy, format!("not YAML: {error}"));
                 None
             }
         },
-        inline => Some(Cow::Borrowed(inline)),
+        None => Some(Embedded::Inline(inline)),
     }
 }
 
 /// The canonical document of a decoding that worked, its notes as warnings; a failed one becomes a finding.
-pub(super) fn accept(
-    decoded: Result<Decoded, DecodeError>,
+pub(super) fn accept<'v>(
+    decoded: Result<Decoded<'v>, DecodeError>,
     what: &str,
-    path: &FieldPath,
+    path: Way<'_>,
     findings: &mut Findings,
-) -> Option<Value> {
+) -> Option<Document<'v>> {
     match decoded {
         Ok(decoded) => {
             for note in decoded.notes {
                 findings.warn(path, Reason::Suspicious, note.to_string());
             }
-            Some(decoded.value)
+            Some(decoded.document)
         }
         Err(error) => {
             findings.refuse(path, Reason::Envoy, format!("not a valid Envoy {what}: {error}"));
@@ -132,15 +167,21 @@ enum Spelling {
 impl Spelling {
     fn of(entries: &[Node<'_>]) -> Self {
         let has_alias = |entry: &Node<'_>| {
-            let targets = entry.value().and_then(Value::as_object).into_iter().flat_map(|entry| entry.values());
-            let criteria = targets.filter_map(|target| target.get("match"));
-            criteria.into_iter().any(|criteria| criteria.get("side").is_some() || criteria.get("type").is_some())
+            let targets = entry.value().into_iter().flat_map(Tree::fields).map(|(_, target)| target);
+            targets
+                .filter_map(|target| target.get("match"))
+                .any(|criteria| criteria.get("side").is_some() || criteria.get("type").is_some())
         };
         if entries.iter().any(has_alias) { Self::SideAndType } else { Self::OriginAndName }
     }
 }
 
-fn read_entry(entry: &Node<'_>, dialect: Dialect, spelling: Spelling, findings: &mut Findings) -> Option<Modification> {
+fn read_entry<D: Keep>(
+    entry: &Node<'_>,
+    dialect: Dialect,
+    spelling: Spelling,
+    findings: &mut Findings,
+) -> Option<Modification<D>> {
     let before = findings.errors.len();
     let object = entry.object(findings);
     let given: Vec<(&Target, Node<'_>)> = TARGETS
@@ -176,7 +217,7 @@ struct Reading<'f> {
 }
 
 impl Reading<'_> {
-    fn read(mut self, field: &Node<'_>) -> Option<Modification> {
+    fn read<D: Keep>(mut self, field: &Node<'_>) -> Option<Modification<D>> {
         let object = field.object(self.findings);
         let (operation, criteria, value, patches) =
             (object.get("operation"), object.get("match"), object.get("value"), object.get("jsonPatches"));
@@ -235,8 +276,8 @@ impl Reading<'_> {
         let kind = is_filter.then(|| criteria.get("type"));
         let (side, origin) = (criteria.get("side"), criteria.get("origin"));
         let mut read = Criteria {
-            name: self.either(&name, kind.as_ref(), &field.path),
-            origin: self.either(&origin, Some(&side), &field.path),
+            name: self.either(&name, kind.as_ref(), field.path),
+            origin: self.either(&origin, Some(&side), field.path),
             ..Criteria::default()
         };
         match self.target.kind {
@@ -301,7 +342,7 @@ impl Reading<'_> {
     }
 
     /// A criterion that may be spelled in two ways; both at once must agree.
-    fn either(&mut self, field: &Node<'_>, alias: Option<&Node<'_>>, criteria: &FieldPath) -> Option<String> {
+    fn either(&mut self, field: &Node<'_>, alias: Option<&Node<'_>>, criteria: Way<'_>) -> Option<String> {
         let value = self.criterion(field);
         let Some(alias) = alias else { return value };
         match (value, self.criterion(alias)) {
@@ -333,7 +374,7 @@ impl Reading<'_> {
     }
 
     /// A new object, which must be complete in itself.
-    fn read_whole(&mut self, value: &Node<'_>, patches: &Node<'_>) -> Option<Value> {
+    fn read_whole<D: Keep>(&mut self, value: &Node<'_>, patches: &Node<'_>) -> Option<D> {
         self.forbid_patches(patches);
         let before = self.findings.errors.len();
         let Some(document) = read_document(value, self.findings) else {
@@ -343,29 +384,29 @@ impl Reading<'_> {
             }
             return None;
         };
-        self.decode(&document, Strictness::Whole, &value.path)
+        self.decode(document.root(), Strictness::Whole, value.path)
     }
 
-    fn read_patch(&mut self, object: &Object<'_>, value: &Node<'_>, patches: &Node<'_>) -> Option<Patch<Value>> {
+    fn read_patch<D: Keep>(&mut self, object: &Object<'_>, value: &Node<'_>, patches: &Node<'_>) -> Option<Patch<D>> {
         match self.one_patch(object, value, patches)? {
             Patch::Json(patches) => Some(Patch::Json(patches)),
-            Patch::Merge(document) => self.decode(&document, Strictness::Partial, &value.path).map(Patch::Merge),
+            Patch::Merge(document) => self.decode(document.root(), Strictness::Partial, value.path).map(Patch::Merge),
         }
     }
 
-    fn read_filter_patch(
+    fn read_filter_patch<D: Keep>(
         &mut self,
         object: &Object<'_>,
         value: &Node<'_>,
         patches: &Node<'_>,
-    ) -> Option<Patch<FilterPatch>> {
+    ) -> Option<Patch<FilterPatch<D>>> {
         match self.one_patch(object, value, patches)? {
             Patch::Json(patches) => Some(Patch::Json(patches)),
-            Patch::Merge(document) if is_bare_body(&document) => {
-                Some(Patch::Merge(FilterPatch::Body(document.into_owned())))
+            Patch::Merge(document) if is_bare_body(document.root()) => {
+                Some(Patch::Merge(FilterPatch::Body(D::keep(document.root()))))
             }
             Patch::Merge(document) => {
-                let filter = self.decode(&document, Strictness::Partial, &value.path)?;
+                let filter = self.decode(document.root(), Strictness::Partial, value.path)?;
                 Some(Patch::Merge(FilterPatch::Filter(filter)))
             }
         }
@@ -377,8 +418,8 @@ impl Reading<'_> {
         object: &Object<'_>,
         value: &Node<'v>,
         patches: &Node<'_>,
-    ) -> Option<Patch<Cow<'v, Value>>> {
-        let has_patches = patches.value().is_some_and(|patches| patches.as_array().is_none_or(|list| !list.is_empty()));
+    ) -> Option<Patch<Embedded<'v>>> {
+        let has_patches = patches.value().is_some_and(|patches| !patches.is_list() || patches.count() > 0);
         if value.is_present() == has_patches {
             let message = "exactly one of value and jsonPatches with operation patch";
             self.findings.refuse(&object.path, Reason::Xor, message);
@@ -392,7 +433,7 @@ impl Reading<'_> {
         if document.is_none() && self.findings.errors.len() > before {
             return None;
         }
-        Some(Patch::Merge(document.unwrap_or(Cow::Owned(Value::Object(serde_json::Map::new())))))
+        Some(Patch::Merge(document.unwrap_or_else(|| Embedded::Text(Document::empty_object()))))
     }
 
     fn forbid_patches(&mut self, patches: &Node<'_>) {
@@ -401,16 +442,15 @@ impl Reading<'_> {
         }
     }
 
-    fn decode(&mut self, document: &Value, strictness: Strictness, path: &FieldPath) -> Option<Value> {
+    fn decode<D: Keep>(&mut self, document: Json<'_>, strictness: Strictness, path: Way<'_>) -> Option<D> {
         let decoded = envoy::decode(self.target.message, document, strictness);
-        accept(decoded, self.target.message.name(), path, self.findings)
+        let accepted = accept(decoded, self.target.message.name(), path, self.findings);
+        accepted.map(|document| D::keep(document.root()))
     }
 }
 
 /// Whether the document is the body of a filter's config rather than a filter: it has none of a filter's keys.
-fn is_bare_body(document: &Value) -> bool {
-    document.as_object().is_some_and(|object| {
-        !object.is_empty()
-            && !["name", "typedConfig", "typed_config", "@type"].iter().any(|key| object.contains_key(*key))
-    })
+fn is_bare_body(document: Json<'_>) -> bool {
+    let of_filter = ["name", "typedConfig", "typed_config", "@type"];
+    document.is_object() && document.count() > 0 && !of_filter.iter().any(|key| document.get(key).is_some())
 }

@@ -3,9 +3,11 @@
 use serde_json::Value;
 
 use super::reader::Node;
-use super::{Findings, check, identify, mesh, modification, proxy_template, resource_of};
+use super::way::Ways;
+use super::{Content, Findings, check, identify, mesh, modification, proxy_template, resource};
 use crate::core::envoy::modify::{Resource, ResourceType};
 use crate::core::envoy::{self, Strictness};
+use crate::core::json::{Document, Tree};
 use crate::core::mesh::proxy_patch::ProxyPatch;
 use crate::core::mesh::proxy_template::ProxyTemplate;
 use crate::core::problem::{FieldPath, Reason};
@@ -22,20 +24,23 @@ pub enum Modifier {
 /// Compiles a policy with modifications; `None` for any other document. Without errors there is a policy: what only an API
 /// server would refuse can be applied all the same.
 pub fn modifier(document: &Value) -> Option<(Option<Modifier>, Findings)> {
-    let kind = identify(document)?.kind;
-    if !matches!(kind.as_str(), "ProxyTemplate" | "MeshProxyPatch") {
-        return None;
-    }
+    let identity = identify(document)?;
+    let content = match identity.kind {
+        "ProxyTemplate" => Content::Document,
+        "MeshProxyPatch" => Content::Spec,
+        _ => return None,
+    };
     let findings = check(document)?;
     if !findings.errors.is_empty() {
         return Some((None, findings));
     }
-    let resource = resource_of(document)?;
+    let (document, ways) = (Document::from(document), Ways::default());
+    let resource = resource(document.root(), identity.form, content, &ways);
     // What there is to say has been said.
     let silent = &mut Findings::default();
-    let modifier = match kind.as_str() {
-        "ProxyTemplate" => Some(Modifier::ProxyTemplate(proxy_template::compile(&resource.content, silent))),
-        _ => mesh::proxy_patch::compile(&resource, silent).map(Modifier::MeshProxyPatch),
+    let modifier = match content {
+        Content::Document => Some(Modifier::ProxyTemplate(proxy_template::compile(&resource.content, silent))),
+        Content::Spec => mesh::proxy_patch::compile(&resource, silent).map(Modifier::MeshProxyPatch),
     };
     Some((modifier, findings))
 }
@@ -43,11 +48,12 @@ pub fn modifier(document: &Value) -> Option<(Option<Modifier>, Findings)> {
 /// Reads the resources of a proxy, each with its place: a list, or an object with the list in `resources`.
 pub fn resources(document: &Value) -> (Vec<(FieldPath, Resource)>, Findings) {
     let mut findings = Findings::default();
-    let root = Node::new(Some(document), FieldPath::root());
-    let list = if document.is_object() { root.below("resources") } else { root };
+    let (document, ways) = (Document::from(document), Ways::default());
+    let root = Node::new(Some(document.root()), ways.root());
+    let list = if document.root().is_object() { root.below("resources") } else { root };
     let mut resources = Vec::new();
     for entry in list.list(&mut findings) {
-        resources.extend(read_resource(&entry, &mut findings).map(|resource| (entry.path.clone(), resource)));
+        resources.extend(read_resource(&entry, &mut findings).map(|resource| (entry.path.told(), resource)));
     }
     (resources, findings)
 }
@@ -61,7 +67,7 @@ fn read_resource(entry: &Node<'_>, findings: &mut Findings) -> Option<Resource> 
     if document.is_none() && findings.errors.len() == before {
         findings.refuse(&body.path, Reason::Required, "required: the Envoy resource, as a mapping or as YAML text");
     }
-    let mut document = document?.into_owned();
+    let mut document = document?.root().to_value();
     let url = document.as_object_mut().and_then(|document| document.remove(TYPE_KEY));
     let given = kind.text(findings);
     let name = given.as_deref().or_else(|| url.as_ref()?.as_str()).unwrap_or_default();
@@ -79,7 +85,7 @@ fn read_resource(entry: &Node<'_>, findings: &mut Findings) -> Option<Resource> 
         findings.warn(&kind.path, Reason::Suspicious, message);
     }
     let decoded = envoy::decode(kind_of.message(), &document, Strictness::Partial);
-    let content = modification::accept(decoded, kind_of.name(), &body.path, findings)?;
+    let content = modification::accept(decoded, kind_of.name(), body.path, findings)?.root().to_value();
     let own = content.get("name").and_then(Value::as_str).unwrap_or_default();
     let key = key.text(findings).map_or_else(|| own.to_owned(), |key| key.into_owned());
     let origin = origin.text(findings).unwrap_or_default().into_owned();

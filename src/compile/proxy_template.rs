@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use super::Findings;
 use super::mesh::{Resource, kuma3};
-use super::modification;
+use super::modification::{self, Keep};
 use super::reader::Node;
 use super::tags::{self, Values};
 use crate::core::envoy::modification::Dialect;
 use crate::core::envoy::{self, Strictness};
+use crate::core::json::{Document, Json, Tree};
 use crate::core::mesh::proxy_template::{Profile, ProxyTemplate, RawResource};
 use crate::core::problem::Reason;
 
@@ -19,12 +20,12 @@ const TYPE_KEY: &str = "@type";
 
 /// Checks the content of a template.
 pub(super) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    compile(&resource.content, findings);
+    compile::<()>(&resource.content, findings);
     kuma3::warn_of_template(findings);
 }
 
 /// Compiles the content of a template, leaving out what has findings.
-pub(super) fn compile(content: &Node<'_>, findings: &mut Findings) -> ProxyTemplate {
+pub(super) fn compile<D: Keep>(content: &Node<'_>, findings: &mut Findings) -> ProxyTemplate<D> {
     let content = content.object(findings);
     let (selectors, conf) = (content.get("selectors"), content.get("conf"));
     // In the universal form the content stands beside the resource's own fields.
@@ -83,7 +84,7 @@ fn read_import(import: &Node<'_>, findings: &mut Findings) -> Option<Profile> {
     profile
 }
 
-fn read_resource(resource: &Node<'_>, findings: &mut Findings) -> Option<RawResource> {
+fn read_resource<D: Keep>(resource: &Node<'_>, findings: &mut Findings) -> Option<RawResource<D>> {
     let before = findings.errors.len();
     let resource = resource.object(findings);
     let (name, version, body) = (resource.get("name"), resource.get("version"), resource.get("resource"));
@@ -96,11 +97,11 @@ fn read_resource(resource: &Node<'_>, findings: &mut Findings) -> Option<RawReso
         text
     });
     let document = modification::read_document(&body, findings);
-    if document.is_none() && findings.errors.iter().all(|problem| problem.field != body.path) {
+    if document.is_none() && findings.errors.iter().all(|problem| problem.field != body.path.told()) {
         findings.refuse(&body.path, Reason::Empty, "may not be empty: an Envoy resource with its `@type`");
     }
     let document = document?;
-    let resource = decode_resource(&document, &body, findings)?;
+    let resource = decode_resource(document.root(), &body, findings)?;
     (findings.errors.len() == before).then(|| RawResource {
         name: std::mem::take(&mut texts[0]),
         version: std::mem::take(&mut texts[1]),
@@ -109,8 +110,8 @@ fn read_resource(resource: &Node<'_>, findings: &mut Findings) -> Option<RawReso
 }
 
 /// A raw resource says its own type, with any prefix or none before the message's name.
-fn decode_resource(document: &Value, body: &Node<'_>, findings: &mut Findings) -> Option<Value> {
-    let mut content = document.clone();
+fn decode_resource<D: Keep>(document: Json<'_>, body: &Node<'_>, findings: &mut Findings) -> Option<D> {
+    let mut content = document.to_value();
     let url = content.as_object_mut().and_then(|content| content.remove(TYPE_KEY));
     let Some(Value::String(url)) = url else {
         let message = format!("not a valid Envoy resource: it must be a mapping with `{TYPE_KEY}`");
@@ -122,9 +123,9 @@ fn decode_resource(document: &Value, body: &Node<'_>, findings: &mut Findings) -
         findings.refuse(&body.path, Reason::Envoy, format!("not a valid Envoy resource: unknown type `{url}`"));
         return None;
     };
-    let mut resource = modification::accept(decoded, name, &body.path, findings)?;
+    let mut resource = modification::accept(decoded, name, body.path, findings)?.root().to_value();
     if let Some(fields) = resource.as_object_mut() {
         fields.insert(TYPE_KEY.to_owned(), Value::from(format!("type.googleapis.com/{name}")));
     }
-    Some(resource)
+    Some(D::keep(Document::from(&resource).root()))
 }

@@ -1,40 +1,41 @@
-//! Reading wire documents field by field, each with its path.
+//! Reading wire documents field by field, each with the way to it.
 //!
 //! Null reads as absent, and a number or boolean where text is wanted reads as its text, so that the semantic checks always
 //! have something to say; what the API server's schema thinks of such a document is reported apart.
 
 use std::borrow::Cow;
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 
-use serde_json::{Map, Value};
 use smallvec::SmallVec;
 
 use super::Findings;
+use super::way::{Trunk, Way};
+use crate::core::json::{Json, Shape, Tree};
 use crate::core::nearest;
-use crate::core::problem::{FieldPath, Reason, Trunk};
-use crate::core::structural::describe;
+use crate::core::problem::{FieldPath, Reason};
 
 /// Names of fields; most objects have no more than these.
 type Names = SmallVec<[&'static str; 12]>;
 
-/// A value that may be absent, and where it stands or would stand.
-#[derive(Clone, Debug)]
-pub(crate) struct Node<'v> {
-    value: Option<&'v Value>,
-    pub(crate) path: FieldPath,
+/// A value that may be absent, and where it stands or would stand. Policies of the mesh are read from a document that
+/// borrows, generate rules from a tree that parts of are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'v, T = Json<'v>> {
+    value: Option<T>,
+    pub(crate) path: Way<'v>,
 }
 
 /// An object that remembers which of its fields were asked for, so that the others can be called unknown.
-pub(crate) struct Object<'v> {
-    entries: Option<&'v Map<String, Value>>,
-    pub(crate) path: FieldPath,
-    trunk: OnceCell<Trunk>,
+pub(crate) struct Object<'v, T = Json<'v>> {
+    fields: Option<T>,
+    pub(crate) path: Way<'v>,
+    trunk: Trunk<'v>,
     asked: RefCell<Names>,
     passed_over: RefCell<Vec<&'static str>>,
 }
 
-impl<'v> Node<'v> {
-    pub(crate) fn new(value: Option<&'v Value>, path: FieldPath) -> Self {
+impl<'v, T: Tree<'v>> Node<'v, T> {
+    pub(crate) fn new(value: Option<T>, path: Way<'v>) -> Self {
         Self { value: value.filter(|value| !value.is_null()), path }
     }
 
@@ -43,8 +44,13 @@ impl<'v> Node<'v> {
         Self::new(self.value.and_then(|value| value.get(name)), self.path.field(name))
     }
 
-    pub(crate) fn value(&self) -> Option<&'v Value> {
+    pub(crate) fn value(&self) -> Option<T> {
         self.value
+    }
+
+    /// The value, if it is text.
+    pub(crate) fn as_text(&self) -> Option<&'v str> {
+        self.value?.as_text()
     }
 
     pub(crate) fn is_present(&self) -> bool {
@@ -52,62 +58,40 @@ impl<'v> Node<'v> {
     }
 
     /// The value as an object; absent and mistyped ones read as an empty object, the latter with a finding.
-    pub(crate) fn object(&self, findings: &mut Findings) -> Object<'v> {
-        let entries = match self.value {
-            Some(Value::Object(entries)) => Some(entries),
-            Some(other) => {
-                self.mistyped("a mapping", other, findings);
-                None
-            }
-            None => None,
-        };
+    pub(crate) fn object(&self, findings: &mut Findings) -> Object<'v, T> {
         Object {
-            entries,
-            path: self.path.clone(),
-            trunk: OnceCell::new(),
+            fields: self.of_shape(Shape::Object, "a mapping", findings),
+            path: self.path,
+            trunk: self.path.trunk(),
             asked: RefCell::default(),
             passed_over: RefCell::default(),
         }
     }
 
     /// The elements of a list; absent and mistyped ones read as an empty list, the latter with a finding.
-    pub(crate) fn list(&self, findings: &mut Findings) -> Vec<Node<'v>> {
-        match self.value {
-            Some(Value::Array(items)) => {
-                let trunk = self.path.trunk();
-                items.iter().enumerate().map(|(index, item)| Node::new(Some(item), trunk.index(index))).collect()
-            }
-            Some(other) => {
-                self.mistyped("a list", other, findings);
-                Vec::new()
-            }
-            None => Vec::new(),
-        }
+    pub(crate) fn list(&self, findings: &mut Findings) -> Vec<Self> {
+        let Some(list) = self.of_shape(Shape::List, "a list", findings) else { return Vec::new() };
+        let trunk = self.path.trunk();
+        let mut nodes = Vec::with_capacity(list.count());
+        nodes.extend(list.items().enumerate().map(|(index, item)| Self::new(Some(item), trunk.index(index))));
+        nodes
     }
 
     /// The entries of a map whose keys are the user's own, in the order of the keys.
-    pub(crate) fn entries(&self, findings: &mut Findings) -> Vec<(&'v str, Node<'v>)> {
-        match self.value {
-            Some(Value::Object(entries)) => {
-                let trunk = self.path.trunk();
-                let node = |(key, value): (&'v String, &'v Value)| {
-                    (key.as_str(), Node::new(Some(value), trunk.key(key.as_str())))
-                };
-                entries.iter().map(node).collect()
-            }
-            Some(other) => {
-                self.mistyped("a mapping", other, findings);
-                Vec::new()
-            }
-            None => Vec::new(),
-        }
+    pub(crate) fn entries(&self, findings: &mut Findings) -> Vec<(&'v str, Self)> {
+        let Some(map) = self.of_shape(Shape::Object, "a mapping", findings) else { return Vec::new() };
+        let trunk = self.path.trunk();
+        let mut entries = Vec::with_capacity(map.count());
+        entries.extend(map.fields().map(|(key, value)| (key, Self::new(Some(value), trunk.key(key)))));
+        entries
     }
 
     /// The value as text; numbers and booleans read as their text.
     pub(crate) fn text(&self, findings: &mut Findings) -> Option<Cow<'v, str>> {
-        match self.value? {
-            Value::String(text) => Some(Cow::Borrowed(text)),
-            scalar @ (Value::Number(_) | Value::Bool(_)) => Some(Cow::Owned(scalar.to_string())),
+        match self.value?.shape() {
+            Shape::Text(text) => Some(Cow::Borrowed(text)),
+            Shape::Number(number) => Some(Cow::Owned(number.to_string())),
+            Shape::Bool(flag) => Some(Cow::Owned(flag.to_string())),
             other => {
                 self.mistyped("text", other, findings);
                 None
@@ -115,22 +99,31 @@ impl<'v> Node<'v> {
         }
     }
 
-    pub(super) fn mistyped(&self, wanted: &str, found: &Value, findings: &mut Findings) {
-        findings.refuse(&self.path, Reason::Format, format!("must be {wanted}, not {}", describe(found)));
+    pub(super) fn mistyped(&self, wanted: &str, found: Shape<'_>, findings: &mut Findings) {
+        findings.refuse(self.path, Reason::Format, format!("must be {wanted}, not {}", found.describe()));
+    }
+
+    fn of_shape(&self, wanted: Shape<'_>, name: &str, findings: &mut Findings) -> Option<T> {
+        let value = self.value?;
+        let shape = value.shape();
+        if shape == wanted {
+            return Some(value);
+        }
+        self.mistyped(name, shape, findings);
+        None
     }
 }
 
-impl<'v> Object<'v> {
+impl<'v, T: Tree<'v>> Object<'v, T> {
     /// The field of that name.
-    pub(crate) fn get(&self, name: &'static str) -> Node<'v> {
+    pub(crate) fn get(&self, name: &'static str) -> Node<'v, T> {
         self.asked.borrow_mut().push(name);
         self.peek(name)
     }
 
     /// The field of that name, without its counting as known.
-    pub(crate) fn peek(&self, name: &'static str) -> Node<'v> {
-        let trunk = self.trunk.get_or_init(|| self.path.trunk());
-        Node::new(self.entries.and_then(|entries| entries.get(name)), trunk.field(name))
+    pub(crate) fn peek(&self, name: &'static str) -> Node<'v, T> {
+        Node::new(self.fields.and_then(|fields| fields.get(name)), self.trunk.field(name))
     }
 
     /// Counts fields as known that are read by another way, or need no check.
@@ -146,24 +139,24 @@ impl<'v> Object<'v> {
     /// Warns of the fields that nobody asked for.
     pub(crate) fn warn_of_unknown(&self, findings: &mut Findings) {
         for (path, hint) in self.unknown() {
-            findings.warn(&path, Reason::Unknown, format!("unknown field, it has no effect; {hint}"));
+            findings.warn(path, Reason::Unknown, format!("unknown field, it has no effect; {hint}"));
         }
     }
 
     /// Refuses the fields that nobody asked for.
     pub(crate) fn refuse_unknown(&self, findings: &mut Findings) {
         for (path, hint) in self.unknown() {
-            findings.refuse(&path, Reason::Unknown, format!("unknown field; {hint}"));
+            findings.refuse(path, Reason::Unknown, format!("unknown field; {hint}"));
         }
     }
 
     fn unknown(&self) -> Vec<(FieldPath, String)> {
         let (asked, passed_over) = (self.asked.borrow(), self.passed_over.borrow());
         let known = |key: &str| asked.contains(&key) || passed_over.contains(&key);
-        let unknown = self.entries.into_iter().flat_map(Map::keys).filter(|key| !known(key));
-        let hints = unknown.map(|key| {
-            let hint = nearest::hint(key, asked.iter().copied());
-            (self.path.field(key.clone()), hint)
+        let names = self.fields.into_iter().flat_map(Tree::fields).map(|(name, _)| name);
+        let hints = names.filter(|name| !known(name)).map(|name| {
+            let hint = nearest::hint(name, asked.iter().copied());
+            (self.path.told().field(name.to_owned()), hint)
         });
         hints.collect()
     }

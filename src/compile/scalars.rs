@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
-use serde_json::Value;
-
 use super::Findings;
 use super::decimal::Decimal;
 use super::reader::Node;
+use crate::core::json::{Shape, Tree};
 use crate::core::problem::Reason;
 use crate::core::scalar::duration::Duration;
 
@@ -16,10 +15,10 @@ use crate::core::scalar::duration::Duration;
 pub(super) const INT32: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
 pub(super) const UINT32: RangeInclusive<i64> = 0..=u32::MAX as i64;
 
-impl<'v> Node<'v> {
+impl<'v, T: Tree<'v>> Node<'v, T> {
     pub(super) fn flag(&self, findings: &mut Findings) -> Option<bool> {
-        match self.value()? {
-            Value::Bool(flag) => Some(*flag),
+        match self.value()?.shape() {
+            Shape::Bool(flag) => Some(flag),
             other => {
                 self.mistyped("true or false", other, findings);
                 None
@@ -29,8 +28,8 @@ impl<'v> Node<'v> {
 
     /// A whole number of the given type.
     pub(super) fn integer(&self, fits: RangeInclusive<i64>, findings: &mut Findings) -> Option<i64> {
-        match self.value()? {
-            Value::Number(number) if !number.is_f64() => {
+        match self.value()?.shape() {
+            Shape::Number(number) if !number.is_f64() => {
                 let integer = number.as_i64().filter(|integer| fits.contains(integer));
                 if integer.is_none() {
                     let message = format!("malformed: {number} is outside {} to {}", fits.start(), fits.end());
@@ -47,9 +46,9 @@ impl<'v> Node<'v> {
 
     /// A whole number, or text that holds a decimal one.
     pub(super) fn decimal(&self, findings: &mut Findings) -> Option<Decimal> {
-        let text = match self.value()? {
-            Value::String(text) => Cow::Borrowed(text.as_str()),
-            Value::Number(_) => Cow::Owned(self.integer(INT32, findings)?.to_string()),
+        let text = match self.value()?.shape() {
+            Shape::Text(text) => Cow::Borrowed(text),
+            Shape::Number(_) => Cow::Owned(self.integer(INT32, findings)?.to_string()),
             other => {
                 self.mistyped("a number, or text such as \"99.5\"", other, findings);
                 return None;
@@ -148,15 +147,14 @@ impl<'v> Node<'v> {
 
     /// Whether this is a list with something in it.
     pub(super) fn is_filled_list(&self) -> bool {
-        self.value().and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+        self.value().is_some_and(|list| list.is_list() && list.count() > 0)
     }
 
     /// Whether there is anything in it: text, a list or a mapping that is not empty, or any other value.
     pub(super) fn is_filled(&self) -> bool {
-        self.value().is_some_and(|value| match value {
-            Value::String(text) => !text.is_empty(),
-            Value::Array(list) => !list.is_empty(),
-            Value::Object(entries) => !entries.is_empty(),
+        self.value().is_some_and(|value| match value.shape() {
+            Shape::Text(text) => !text.is_empty(),
+            Shape::List | Shape::Object => value.count() > 0,
             _ => true,
         })
     }
@@ -173,15 +171,19 @@ fn unknown_word(given: &str, known: &[&'static str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::core::problem::FieldPath;
+    use crate::compile::way::Ways;
 
     /// Whether reading this value gives something, and the classes of what is found.
-    fn read<T>(value: &Value, read: impl Fn(&Node<'_>, &mut Findings) -> Option<T>) -> (bool, Vec<&'static str>) {
+    fn read<T>(
+        value: &Value,
+        read: impl Fn(&Node<'_, &Value>, &mut Findings) -> Option<T>,
+    ) -> (bool, Vec<&'static str>) {
         let mut findings = Findings::default();
-        let given = read(&Node::new(Some(value), FieldPath::root()), &mut findings).is_some();
+        let ways = Ways::default();
+        let given = read(&Node::new(Some(value), ways.root()), &mut findings).is_some();
         (given, findings.errors.iter().map(|problem| problem.reason.as_str()).collect())
     }
 

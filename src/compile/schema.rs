@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
-use serde_json::Value;
-
 use super::Form;
 use crate::api;
+use crate::core::json::Tree;
 use crate::core::problem::FieldPath;
 use crate::core::structural::{Findings, Schema};
 
@@ -15,7 +14,7 @@ static SCHEMAS: LazyLock<BTreeMap<&str, OnceLock<Schema>>> =
     LazyLock::new(|| api::mesh_kinds().map(|kind| (kind, OnceLock::new())).collect());
 
 /// Checks a document by the definition of its kind.
-pub(super) fn check(kind: &str, document: &Value, form: Form) -> Findings {
+pub(super) fn check<'v>(kind: &str, document: impl Tree<'v>, form: Form) -> Findings {
     let (root, spec) = (FieldPath::root(), FieldPath::root().field("spec"));
     match (schema_of(kind), form) {
         (Some(schema), Form::Kubernetes) => schema.check(document, &root),

@@ -111,6 +111,12 @@ impl FieldPath {
         self.trunk().key(key)
     }
 
+    /// One step further.
+    #[must_use]
+    pub fn step(&self, step: Step) -> Self {
+        self.trunk().step(step)
+    }
+
     /// For somebody who is going to make several paths below this one.
     pub fn trunk(&self) -> Trunk {
         Trunk(self.last.is_some().then(|| Arc::new(self.clone())))
@@ -175,6 +181,12 @@ impl Trunk {
     }
 }
 
+impl From<&FieldPath> for FieldPath {
+    fn from(path: &FieldPath) -> Self {
+        path.clone()
+    }
+}
+
 impl PartialEq for FieldPath {
     fn eq(&self, other: &Self) -> bool {
         self.steps() == other.steps()
@@ -222,8 +234,8 @@ impl fmt::Display for FieldPath {
 }
 
 impl Problem {
-    pub fn new(field: &FieldPath, reason: Reason, message: impl Into<String>) -> Self {
-        Self { field: field.clone(), reason, message: message.into() }
+    pub fn new(field: impl Into<FieldPath>, reason: Reason, message: impl Into<String>) -> Self {
+        Self { field: field.into(), reason, message: message.into() }
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
+use super::json::{Shape, Tree};
 use super::nearest;
 use super::problem::{FieldPath, Problem, Reason};
 
@@ -176,29 +177,30 @@ impl Schema {
     }
 
     /// What is wrong with a value that stands at `path`.
-    pub fn check(&self, value: &Value, path: &FieldPath) -> Findings {
+    pub fn check<'v>(&self, value: impl Tree<'v>, path: &FieldPath) -> Findings {
         let mut findings = Findings::default();
         self.walk(value, Place::Root(path), &mut findings);
         findings
     }
 
-    fn walk(&self, value: &Value, place: Place<'_>, findings: &mut Findings) {
+    fn walk<'v>(&self, value: impl Tree<'v>, place: Place<'_>, findings: &mut Findings) {
         if value.is_null() && self.nullable {
             return;
         }
-        if let Some(kind) = self.kind.filter(|kind| !kind.fits(value)) {
-            findings.refuse(place, Reason::Format, format!("must be {}, not {}", kind.name(), describe(value)));
+        let shape = value.shape();
+        if let Some(kind) = self.kind.filter(|kind| !kind.fits(shape)) {
+            findings.refuse(place, Reason::Format, format!("must be {}, not {}", kind.name(), shape.describe()));
             return;
         }
-        if !self.words.is_empty() && !self.words.contains(value) {
-            findings.refuse(place, place.reason_of_enum(), unknown_word(value, &self.words));
+        if !self.words.is_empty() && !self.words.iter().any(|word| value.equals(word)) {
+            findings.refuse(place, place.reason_of_enum(), unknown_word(&value.to_value(), &self.words));
         }
-        match value {
-            Value::String(text) => self.check_text(text, place, findings),
-            Value::Number(number) => self.check_number(number, place, findings),
-            Value::Array(items) => self.walk_list(items, place, findings),
-            Value::Object(fields) => self.walk_object(fields, place, findings),
-            Value::Null | Value::Bool(_) => {}
+        match shape {
+            Shape::Text(text) => self.check_text(text, place, findings),
+            Shape::Number(number) => self.check_number(number, place, findings),
+            Shape::List => self.walk_list(value, place, findings),
+            Shape::Object => self.walk_object(value, place, findings),
+            Shape::Null | Shape::Bool(_) => {}
         }
     }
 
@@ -229,44 +231,47 @@ impl Schema {
         }
     }
 
-    fn walk_list(&self, items: &[Value], place: Place<'_>, findings: &mut Findings) {
-        let Bounds { least, most } = self.count;
-        if let Some(least) = least.filter(|least| items.len() < *least) {
+    fn walk_list<'v>(&self, list: impl Tree<'v>, place: Place<'_>, findings: &mut Findings) {
+        let (Bounds { least, most }, count) = (self.count, list.count());
+        if let Some(least) = least.filter(|least| count < *least) {
             findings.refuse(place, Reason::Empty, empty_or("entries", least));
         }
-        if let Some(most) = most.filter(|most| items.len() > *most) {
-            findings.refuse(place, Reason::Range, format!("{} entries are more than {most}", items.len()));
+        if let Some(most) = most.filter(|most| count > *most) {
+            findings.refuse(place, Reason::Range, format!("{count} entries are more than {most}"));
         }
         if let Some(schema) = &self.items {
-            for (index, item) in items.iter().enumerate() {
+            for (index, item) in list.items().enumerate() {
                 schema.walk(item, Place::Index(&place, index), findings);
             }
         }
-        self.refuse_repeated(items, place, findings);
+        self.refuse_repeated(list, place, findings);
     }
 
-    fn refuse_repeated(&self, items: &[Value], place: Place<'_>, findings: &mut Findings) {
+    fn refuse_repeated<'v>(&self, list: impl Tree<'v>, place: Place<'_>, findings: &mut Findings) {
         let (Some(schema), false) = (&self.items, self.keys.is_empty()) else { return };
         let mut seen = BTreeSet::new();
-        for (index, item) in items.iter().enumerate() {
-            let key = |name: &String| item.get(name).or_else(|| schema.property(name)?.default.as_ref());
+        for (index, item) in list.items().enumerate() {
+            let key = |name: &String| match item.get(name) {
+                Some(value) => Some(value.to_value().to_string()),
+                None => schema.property(name)?.default.as_ref().map(Value::to_string),
+            };
             let Some(key) = self.keys.iter().map(key).collect::<Option<Vec<_>>>() else { continue };
-            if !seen.insert(key.into_iter().map(Value::to_string).collect::<Vec<_>>()) {
+            if !seen.insert(key) {
                 let message = format!("duplicate: an earlier entry has the same {}", self.keys.join(" and "));
                 findings.refuse(Place::Index(&place, index), Reason::Duplicate, message);
             }
         }
     }
 
-    fn walk_object(&self, fields: &Map<String, Value>, place: Place<'_>, findings: &mut Findings) {
+    fn walk_object<'v>(&self, object: impl Tree<'v>, place: Place<'_>, findings: &mut Findings) {
         for name in &self.required {
-            let given = fields.get(name).is_some_and(|value| !value.is_null());
+            let given = object.get(name).is_some_and(|value| !value.is_null());
             let defaulted = || self.property(name).is_some_and(|schema| schema.default.is_some());
             if !given && !defaulted() {
                 findings.refuse(Place::Field(&place, name), Reason::Required, "required");
             }
         }
-        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        for (name, value) in object.fields().filter(|(_, value)| !value.is_null()) {
             if let Some(schema) = self.property(name) {
                 schema.walk(value, Place::Field(&place, name), findings);
             } else if let Some(schema) = &self.additional {
@@ -278,7 +283,7 @@ impl Schema {
                 findings.unknown.push(Problem::new(&path, Reason::Unknown, message));
             }
         }
-        self.need_any(fields, place, findings);
+        self.need_any(object, place, findings);
     }
 
     /// An object without described fields is one like `metadata`, which the server knows better.
@@ -286,11 +291,11 @@ impl Schema {
         !self.open && !self.properties.is_empty()
     }
 
-    fn need_any(&self, fields: &Map<String, Value>, place: Place<'_>, findings: &mut Findings) {
+    fn need_any<'v>(&self, object: impl Tree<'v>, place: Place<'_>, findings: &mut Findings) {
         let mut first = None;
         for alternative in &self.any_of {
             let mut tried = Findings::default();
-            alternative.walk_object(fields, place, &mut tried);
+            alternative.walk_object(object, place, &mut tried);
             if tried.refused.is_empty() {
                 return;
             }
@@ -331,35 +336,23 @@ impl Kind {
         }
     }
 
-    fn fits(self, value: &Value) -> bool {
-        match self {
-            Self::Object => value.is_object(),
-            Self::List => value.is_array(),
-            Self::Text => value.is_string(),
-            Self::Integer => is_integer(value),
-            Self::Number => value.is_number(),
-            Self::Flag => value.is_boolean(),
-            Self::IntegerOrText => value.is_string() || is_integer(value),
+    fn fits(self, shape: Shape<'_>) -> bool {
+        match (self, shape) {
+            (Self::Object, Shape::Object)
+            | (Self::List, Shape::List)
+            | (Self::Text | Self::IntegerOrText, Shape::Text(_))
+            | (Self::Number, Shape::Number(_))
+            | (Self::Flag, Shape::Bool(_)) => true,
+            (Self::Integer | Self::IntegerOrText, Shape::Number(number)) => is_integer(number),
+            _ => false,
         }
     }
 }
 
 /// Whole numbers, also those that are written with a fraction of zero, as far as a server can hold them exactly.
-fn is_integer(value: &Value) -> bool {
+fn is_integer(number: &Number) -> bool {
     const EXACT: f64 = 9_007_199_254_740_991.0;
-    value.is_i64() || (value.is_f64() && value.as_f64().is_some_and(|n| n.fract() == 0.0 && n.abs() <= EXACT))
-}
-
-/// What sort of value it is, as people call it.
-pub(crate) fn describe(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a mapping",
-    }
+    number.is_i64() || (number.is_f64() && number.as_f64().is_some_and(|n| n.fract() == 0.0 && n.abs() <= EXACT))
 }
 
 fn empty_or(what: &str, least: usize) -> String {

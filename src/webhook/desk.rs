@@ -6,7 +6,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, debug, info, info_span};
 
 use super::port::{Counter, Office};
-use super::review::{self, Request, Unreadable, Verdict};
+use super::review::{self, Review, Unreadable, Verdict};
 use super::routes::{self, Answer};
 use super::{policies, resources};
 use crate::core::generate::PolicyKey;
@@ -76,10 +76,11 @@ impl Destination {
 }
 
 async fn judge_policy<P: Office>(port: &P, body: &[u8]) -> Answer {
-    let request: Request<'_, Value> = match review::read(body, |_| true) {
-        Ok(request) => request,
+    let review: Review<'_, Value, Value> = match review::read(body, |_| true) {
+        Ok(review) => review,
         Err(unreadable) => return unread(unreadable),
     };
+    let request = &review.request;
     let span = info_span!(
         "admit",
         uid = &*request.uid,
@@ -88,7 +89,7 @@ async fn judge_policy<P: Office>(port: &P, body: &[u8]) -> Answer {
         name = &*request.name,
         allowed = Empty
     );
-    let verdict = policies::judge(port, &request).instrument(span.clone()).await;
+    let verdict = policies::judge(port, &review).instrument(span.clone()).await;
     span.in_scope(|| log(&verdict));
     routes::answer(&request.uid, &verdict)
 }

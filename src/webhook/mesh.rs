@@ -1,12 +1,13 @@
 //! Objects of the mesh on their way into a cluster: they are completed, and then judged as a control plane would. Memory is
 //! all that is asked.
 
-use serde_json::Value;
-
-use super::review::{Operation, Request, Status, Verdict};
+use super::object::Skipped;
+use super::review::{Operation, Request, Review, Status, Verdict};
+use super::routes::New;
 use super::validate::{invalid, is_judged, tell};
 use crate::compile::mesh;
 use crate::compile::mesh::admission::{self, ControlPlane, Refusal, defaults, review};
+use crate::core::json::{Document, Json, Tree};
 use crate::core::mesh::reach::Routes;
 
 const GROUP: &str = "kuma.io";
@@ -22,14 +23,15 @@ pub struct MeshView<'m> {
 }
 
 /// The labels and annotations that an object lacks, as a patch.
-pub(super) fn complete<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> Verdict {
+pub(super) fn complete(review: &New<'_>, view: MeshView<'_>) -> Verdict {
+    let request = &review.request;
     if !matches!(request.operation, Operation::Create | Operation::Update) || !is_judged(&request.kind) {
         return Verdict::allow();
     }
-    let Some(object) = &request.object else {
+    let Some(object) = &review.object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
-    let Some(asked) = asked(request, object) else {
+    let Some(asked) = asked(request, object.root()) else {
         return Verdict::allow();
     };
     match defaults(&asked, view.plane) {
@@ -43,8 +45,8 @@ pub(super) fn complete<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> V
 }
 
 /// The verdict on an object that somebody writes; `None` if it is not of the mesh.
-pub(super) fn judge<Old>(request: &Request<'_, Old>, object: &Value, view: MeshView<'_>) -> Option<Verdict> {
-    let is_of_mesh = object.get("apiVersion").and_then(Value::as_str).is_some_and(is_of_mesh);
+pub(super) fn judge(request: &Request<'_>, object: Json<'_>, view: MeshView<'_>) -> Option<Verdict> {
+    let is_of_mesh = object.get("apiVersion").and_then(Tree::as_text).is_some_and(is_of_mesh);
     is_of_mesh.then(|| match asked(request, object).map(|asked| review(&asked, view.plane)) {
         None => Verdict::allow(),
         Some(Ok(mut warnings)) => {
@@ -58,20 +60,21 @@ pub(super) fn judge<Old>(request: &Request<'_, Old>, object: &Value, view: MeshV
 }
 
 /// The verdict on the end of an object.
-pub(super) fn release(request: &Request<'_, Value>, view: MeshView<'_>) -> Verdict {
-    let judged = request.old_object.as_ref().and_then(|object| judge(request, object, view));
+pub(super) fn release(review: &Review<'_, Skipped, Document<'_>>, view: MeshView<'_>) -> Verdict {
+    let old = review.old_object.as_ref().map(Document::root);
+    let judged = old.and_then(|object| judge(&review.request, object, view));
     judged.unwrap_or_else(Verdict::allow)
 }
 
 /// What a control plane is asked; nothing for what is no concern of it.
-fn asked<'r, Old>(request: &'r Request<'_, Old>, object: &'r Value) -> Option<admission::Request<'r>> {
+fn asked<'r>(request: &'r Request<'_>, object: Json<'r>) -> Option<admission::Request<'r>> {
     let operation = match request.operation {
         Operation::Create => admission::Operation::Create,
         Operation::Update => admission::Operation::Update,
         Operation::Delete => admission::Operation::Delete,
         Operation::Connect | Operation::Unknown => return None,
     };
-    let is_ending = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    let is_ending = object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null());
     // Whoever waits for the end of an object takes his finalizer away by an update: nothing must be in the way of that.
     if !request.sub_resource.is_empty() || (is_ending && operation == admission::Operation::Update) {
         return None;
@@ -83,7 +86,7 @@ fn is_of_mesh(api_version: &str) -> bool {
     api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
 }
 
-fn deny<Old>(request: &Request<'_, Old>, refusal: &Refusal) -> Verdict {
+fn deny(request: &Request<'_>, refusal: &Refusal) -> Verdict {
     let Refusal { kind, message, problems, warnings } = refusal;
     let mut status = Status { code: kind.code(), reason: kind.reason(), ..invalid(request, problems) };
     if !kind.is_marked_as_failure() {

@@ -3,18 +3,42 @@
 //! `metadata.managedFields` and the copy that `kubectl apply` keeps in an annotation are often most of an object, and no
 //! policy is about them; they are skipped unread.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::cursor::Cursor;
+use crate::core::json::cursor::Cursor;
+use crate::core::json::{Builder, Document, Leaf, Tree};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Room for what the usual policy holds.
+const SLOTS: usize = 192;
 
-/// Reads an object, or null.
-pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Value>, String> {
-    if cursor.null() {
-        return Ok(None);
+/// What becomes of an object of a review.
+pub(super) trait ReadObject<'a>: Sized {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, String>;
+}
+
+/// An object that nobody looks at.
+#[derive(Debug)]
+pub(super) struct Skipped;
+
+impl<'a> ReadObject<'a> for Skipped {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, String> {
+        cursor.skip().map(|()| Self)
     }
-    Level::Object.read(cursor).map(Some)
+}
+
+impl<'a> ReadObject<'a> for Document<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, String> {
+        let mut builder = Builder::with_capacity(SLOTS);
+        Level::Object.read(cursor, &mut builder)?;
+        Ok(builder.finish())
+    }
+}
+
+impl<'a> ReadObject<'a> for Value {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, String> {
+        <Document<'_> as ReadObject>::read(cursor).map(|document| document.root().to_value())
+    }
 }
 
 /// How far down the reader is: everything besides these three levels is plain JSON.
@@ -26,22 +50,27 @@ enum Level {
 }
 
 impl Level {
-    fn read(self, cursor: &mut Cursor<'_>) -> Result<Value, String> {
+    fn read<'a>(self, cursor: &mut Cursor<'a>, builder: &mut Builder<'a>) -> Result<(), String> {
         if cursor.null() {
-            return Ok(Value::Null);
+            builder.leaf(Leaf::Null);
+            return Ok(());
         }
-        let mut object = Map::new();
+        let mut object = builder.open();
         cursor.entries(|key, value| {
-            let read = match (self, key) {
+            let next = match (self, &*key) {
                 (Self::Metadata, "managedFields") | (Self::Annotations, LAST_APPLIED) => return value.skip(),
-                (Self::Object, "metadata") => Self::Metadata.read(value)?,
-                (Self::Metadata, "annotations") => Self::Annotations.read(value)?,
-                _ => value.read()?,
+                (Self::Object, "metadata") => Some(Self::Metadata),
+                (Self::Metadata, "annotations") => Some(Self::Annotations),
+                _ => None,
             };
-            object.insert(key.to_owned(), read);
-            Ok(())
+            builder.field(&mut object, key);
+            match next {
+                Some(level) => level.read(value, builder),
+                None => value.read_into(builder),
+            }
         })?;
-        Ok(Value::Object(object))
+        builder.end_object(&object);
+        Ok(())
     }
 }
 
@@ -61,20 +90,20 @@ mod tests {
             },
             "spec": {"metadata": {"managedFields": "stays"}},
         });
-        let read = read(&mut Cursor::new(&object.to_string())).unwrap();
+        let read = Value::read(&mut Cursor::new(&object.to_string())).unwrap();
         let expected = json!({
             "kind": "Pod", "managedFields": "stays",
             "metadata": {"name": "x", "annotations": {"note": "stays"}},
             "spec": {"metadata": {"managedFields": "stays"}},
         });
-        assert_eq!(read, Some(expected));
+        assert_eq!(read, expected);
     }
 
     #[test]
-    fn null_is_no_object_and_text_is_an_error() {
-        assert_eq!(read(&mut Cursor::new("null")).unwrap(), None);
-        assert!(read(&mut Cursor::new("\"x\"")).is_err());
-        let odd = read(&mut Cursor::new(r#"{"metadata": null}"#)).unwrap();
-        assert_eq!(odd, Some(json!({"metadata": null})));
+    fn odd_objects() {
+        assert!(Value::read(&mut Cursor::new("\"x\"")).is_err());
+        for odd in [json!({"metadata": null}), json!({"metadata": {"annotations": null}}), json!({})] {
+            assert_eq!(Value::read(&mut Cursor::new(&odd.to_string())), Ok(odd));
+        }
     }
 }

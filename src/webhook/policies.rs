@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::port::{Accounts, Office, Trouble};
-use super::review::{Operation, Request, Status, Verdict};
+use super::review::{Operation, Request, Review, Status, Verdict};
 use super::validate::{invalid, tell};
 use crate::compile::Findings;
 use crate::compile::generate::{self, Change, Need, Part, Rights};
@@ -37,19 +37,20 @@ const LONGEST: Duration = Duration::from_secs(8);
 const CONCURRENT: usize = 16;
 
 /// The verdict on a policy.
-pub(super) async fn judge<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdict {
-    match timeout(LONGEST, consider(office, request)).await {
+pub(super) async fn judge<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> Verdict {
+    match timeout(LONGEST, consider(office, review)).await {
         Ok(verdict) => verdict,
         Err(_) => unavailable(format!("the API server did not answer within {} s", LONGEST.as_secs())),
     }
 }
 
-async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdict {
+async fn consider<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> Verdict {
+    let Review { request, object, old_object } = review;
     match request.operation {
         Operation::Create | Operation::Update => {}
         _ => return Verdict::allow(),
     }
-    let Some(object) = &request.object else {
+    let Some(object) = object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
     let deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
@@ -60,12 +61,12 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
         return judge_exception(request, object, office.honoured());
     }
     if generate::is_global_entry(object) {
-        return consider_global(office, request, object).await;
+        return consider_global(office, request, object, old_object.as_ref()).await;
     }
     if !generate::is_policy(object) {
         return Verdict::allow();
     }
-    let old = request.old_object.as_ref().filter(|old| old.is_object());
+    let old = old_object.as_ref();
     let mut case = Case::open(object, &office.catalog());
     if case.is_doubtful() {
         match office.refreshed().await {
@@ -113,7 +114,7 @@ async fn consider<O: Office>(office: &O, request: &Request<'_, Value>) -> Verdic
 }
 
 /// An exception is judged by what it says; that it will not count is worth a warning.
-fn judge_exception(request: &Request<'_, Value>, object: &Value, honoured: &Honoured) -> Verdict {
+fn judge_exception(request: &Request<'_>, object: &Value, honoured: &Honoured) -> Verdict {
     let Findings { errors, mut warnings, .. } = generate::exception(object).1;
     if !errors.is_empty() {
         return Verdict { warnings: tell(&warnings), ..Verdict::deny(invalid(request, &errors)) };
@@ -133,13 +134,13 @@ fn judge_exception(request: &Request<'_, Value>, object: &Value, honoured: &Hono
 }
 
 /// The verdict on an entry. Rules of others will see its data, so its author must be allowed to.
-async fn consider_global<O: Office>(office: &O, request: &Request<'_, Value>, object: &Value) -> Verdict {
+async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &Value, old: Option<&Value>) -> Verdict {
     let (_, Findings { errors, warnings, .. }) = generate::global_entry(object);
     let warnings = tell(&warnings);
     if !errors.is_empty() {
         return Verdict { warnings, ..Verdict::deny(invalid(request, &errors)) };
     }
-    if request.old_object.as_ref().is_some_and(|old| old.get("spec") == object.get("spec")) {
+    if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
         return Verdict { warnings, ..Verdict::allow() };
     }
     let rights = generate::rights(object, &|_| None);
@@ -242,7 +243,7 @@ fn same_content(old: &Value, new: &Value) -> bool {
 /// The questions about one policy or entry.
 struct Questions<'q, 'r, O> {
     office: &'q O,
-    request: &'q Request<'r, Value>,
+    request: &'q Request<'r>,
     rights: &'q Rights,
     guessed: &'q [Need],
 }
@@ -352,7 +353,8 @@ impl<O: Office> Questions<'_, '_, O> {
     /// Whether the author may do what the rules would do for everybody.
     async fn check_author(&self) -> Result<Vec<Problem>, Trouble> {
         let user = &self.request.user_info;
-        let author = Subject { user: user.username.clone(), groups: user.groups.clone() };
+        let author =
+            Subject { user: user.username.to_string(), groups: user.groups.iter().map(ToString::to_string).collect() };
         let kept = self.kept().await?;
         let needs = self.rights.needs.iter().chain(self.guessed).chain(&kept);
         let wishes = needs.map(|need| Wish::new(need, need.author_verbs())).collect();

@@ -1,4 +1,4 @@
-//! AdmissionReview v1 on the wire: thin structures that parse the object once, if somebody wants it, and borrow the rest.
+//! AdmissionReview v1 on the wire: thin structures that read an object once, if somebody wants it, and borrow the rest.
 //!
 //! A review that cannot be read is still answered as a review if its uid can be found: the API server then shows the
 //! message to the user. Only without a uid there is nothing to answer but 400.
@@ -7,108 +7,106 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::cursor::Cursor;
-use super::object;
+use super::object::ReadObject;
+use crate::core::json::cursor::Cursor;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// The request of a review. `Old` is what becomes of the old object: a `Value`, or [`IgnoredAny`] to skip it unread.
+/// A request and its objects, each as somebody wants it: see [`ReadObject`].
+#[derive(Debug)]
+pub(super) struct Review<'a, New, Old> {
+    pub(super) request: Request<'a>,
+    pub(super) object: Option<New>,
+    pub(super) old_object: Option<Old>,
+}
+
+/// What is asked, by whom, and about what.
 #[derive(Debug, Default)]
-pub struct Request<'a, Old> {
-    pub uid: Cow<'a, str>,
-    pub kind: GroupVersionKind<'a>,
-    pub sub_resource: Cow<'a, str>,
-    pub name: Cow<'a, str>,
-    pub namespace: Cow<'a, str>,
-    pub operation: Operation,
-    pub user_info: UserInfo,
-    pub object: Option<Value>,
-    pub old_object: Option<Old>,
-    pub dry_run: bool,
+pub(super) struct Request<'a> {
+    pub(super) uid: Cow<'a, str>,
+    pub(super) kind: GroupVersionKind<'a>,
+    pub(super) sub_resource: Cow<'a, str>,
+    pub(super) name: Cow<'a, str>,
+    pub(super) namespace: Cow<'a, str>,
+    pub(super) operation: Operation,
+    pub(super) user_info: UserInfo<'a>,
+    pub(super) dry_run: bool,
 }
 
 /// Whether anybody looks at objects of a kind.
 pub(super) type Wants = fn(&GroupVersionKind<'_>) -> bool;
 
-#[derive(Debug, Default, Deserialize)]
-pub struct GroupVersionKind<'a> {
-    #[serde(borrow, default)]
-    pub group: Cow<'a, str>,
-    #[serde(borrow, default)]
-    pub version: Cow<'a, str>,
-    #[serde(borrow, default)]
-    pub kind: Cow<'a, str>,
+#[derive(Debug, Default)]
+pub(super) struct GroupVersionKind<'a> {
+    pub(super) group: Cow<'a, str>,
+    pub(super) version: Cow<'a, str>,
+    pub(super) kind: Cow<'a, str>,
 }
 
 /// Who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct UserInfo {
-    #[serde(default)]
-    pub username: String,
-    #[serde(default)]
-    pub groups: Vec<String>,
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct UserInfo<'a> {
+    pub(super) username: Cow<'a, str>,
+    pub(super) groups: Vec<Cow<'a, str>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Operation {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Operation {
     Create,
     Update,
     Delete,
     Connect,
     /// None was given, or one that this program does not know.
     #[default]
-    #[serde(other)]
     Unknown,
 }
 
 /// What is answered to a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
-    pub allowed: bool,
+pub(super) struct Verdict {
+    pub(super) allowed: bool,
     /// Why not.
-    pub status: Option<Status>,
+    pub(super) status: Option<Status>,
     /// What the user should know either way.
-    pub warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
     /// A JSON patch as JSON text.
-    pub patch: Option<Vec<u8>>,
+    pub(super) patch: Option<Vec<u8>>,
 }
 
 /// Kubernetes' Status, as far as a refusal needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
-    pub api_version: &'static str,
-    pub kind: &'static str,
+pub(super) struct Status {
+    pub(super) api_version: &'static str,
+    pub(super) kind: &'static str,
     /// `Failure`; left out if it is empty.
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub status: &'static str,
-    pub message: String,
-    pub reason: &'static str,
+    pub(super) status: &'static str,
+    pub(super) message: String,
+    pub(super) reason: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
-    pub code: u16,
+    pub(super) details: Option<Details>,
+    pub(super) code: u16,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Details {
-    pub name: String,
-    pub group: String,
-    pub kind: String,
-    pub causes: Vec<Cause>,
+pub(super) struct Details {
+    pub(super) name: String,
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) causes: Vec<Cause>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Cause {
-    pub reason: &'static str,
-    pub message: String,
+pub(super) struct Cause {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub field: String,
+    pub(super) field: String,
 }
 
 /// A body that is no review, and what to answer.
@@ -120,21 +118,28 @@ pub(super) enum Unreadable {
     Body { reason: String },
 }
 
-struct Review<'a, Old> {
-    api_version: Cow<'a, str>,
-    kind: Cow<'a, str>,
-    request: Option<Request<'a, Old>>,
-}
-
-impl<'a, Old: Deserialize<'a> + Default> Review<'a, Old> {
+impl<'a, New: ReadObject<'a>, Old: ReadObject<'a>> Review<'a, New, Old> {
+    /// An API server writes the kind before the object, so that an object which nobody wants can be stepped over. One that
+    /// comes first is read.
     fn read(cursor: &mut Cursor<'a>, wants: Wants) -> Result<Self, String> {
-        let mut review = Self { api_version: Cow::default(), kind: Cow::default(), request: None };
+        let mut review = Self { request: Request::default(), object: None, old_object: None };
+        let request = &mut review.request;
+        let mut is_wanted = true;
         cursor.entries(|key, value| {
-            match key {
-                "apiVersion" => review.api_version = value.text()?,
-                "kind" => review.kind = value.text()?,
-                "request" if !value.null() => review.request = Some(Request::read(value, wants)?),
-                "request" => {}
+            match &*key {
+                "uid" => request.uid = value.text()?,
+                "kind" => {
+                    request.kind = GroupVersionKind::read(value)?;
+                    is_wanted = wants(&request.kind);
+                }
+                "subResource" => request.sub_resource = value.text()?,
+                "name" => request.name = value.text()?,
+                "namespace" => request.namespace = value.text()?,
+                "operation" => request.operation = Operation::parse(&value.text()?),
+                "userInfo" => request.user_info = UserInfo::read(value)?,
+                "object" if is_wanted => review.object = read_object(value)?,
+                "oldObject" if is_wanted => review.old_object = read_object(value)?,
+                "dryRun" => request.dry_run = value.read()?,
                 _ => value.skip()?,
             }
             Ok(())
@@ -143,32 +148,64 @@ impl<'a, Old: Deserialize<'a> + Default> Review<'a, Old> {
     }
 }
 
-impl<'a, Old: Deserialize<'a> + Default> Request<'a, Old> {
-    /// An API server writes the kind before the object, so that an object which nobody wants can be stepped over. One that
-    /// comes first is read.
-    fn read(cursor: &mut Cursor<'a>, wants: Wants) -> Result<Self, String> {
-        let mut request = Self::default();
-        let mut is_wanted = true;
+fn read_object<'a, T: ReadObject<'a>>(cursor: &mut Cursor<'a>) -> Result<Option<T>, String> {
+    if cursor.null() { Ok(None) } else { T::read(cursor).map(Some) }
+}
+
+impl<'a> GroupVersionKind<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, String> {
+        let mut kind = Self::default();
         cursor.entries(|key, value| {
-            match key {
-                "uid" => request.uid = value.text()?,
-                "kind" => {
-                    request.kind = value.read()?;
-                    is_wanted = wants(&request.kind);
-                }
-                "subResource" => request.sub_resource = value.text()?,
-                "name" => request.name = value.text()?,
-                "namespace" => request.namespace = value.text()?,
-                "operation" => request.operation = value.read()?,
-                "userInfo" => request.user_info = value.read()?,
-                "object" if is_wanted => request.object = object::read(value)?,
-                "oldObject" if is_wanted => request.old_object = value.read()?,
-                "dryRun" => request.dry_run = value.read()?,
+            match &*key {
+                "group" => kind.group = value.text()?,
+                "version" => kind.version = value.text()?,
+                "kind" => kind.kind = value.text()?,
                 _ => value.skip()?,
             }
             Ok(())
         })?;
-        Ok(request)
+        Ok(kind)
+    }
+}
+
+impl<'a> UserInfo<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, String> {
+        let mut user = Self::default();
+        cursor.entries(|key, value| {
+            match &*key {
+                "username" => user.username = value.text()?,
+                "groups" if !value.null() => value.elements(|group| {
+                    user.groups.push(group.text()?);
+                    Ok(())
+                })?,
+                "groups" => {}
+                _ => value.skip()?,
+            }
+            Ok(())
+        })?;
+        Ok(user)
+    }
+}
+
+impl Operation {
+    fn parse(name: &str) -> Self {
+        match name {
+            "CREATE" => Self::Create,
+            "UPDATE" => Self::Update,
+            "DELETE" => Self::Delete,
+            "CONNECT" => Self::Connect,
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+            Self::Unknown => "unknown",
+        }
     }
 }
 
@@ -208,17 +245,17 @@ struct Response<'a> {
 }
 
 impl Verdict {
-    pub fn allow() -> Self {
+    pub(super) fn allow() -> Self {
         Self { allowed: true, status: None, warnings: Vec::new(), patch: None }
     }
 
-    pub fn deny(status: Status) -> Self {
+    pub(super) fn deny(status: Status) -> Self {
         Self { allowed: false, status: Some(status), warnings: Vec::new(), patch: None }
     }
 }
 
 impl Status {
-    pub fn failure(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn failure(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             api_version: "v1",
             kind: "Status",
@@ -232,25 +269,33 @@ impl Status {
 }
 
 /// Reads the request of a review, and its objects if somebody wants their kind.
-pub(super) fn read<'a, Old>(body: &'a [u8], wants: Wants) -> Result<Request<'a, Old>, Unreadable>
+pub(super) fn read<'a, New, Old>(body: &'a [u8], wants: Wants) -> Result<Review<'a, New, Old>, Unreadable>
 where
-    Old: Deserialize<'a> + Default,
+    New: ReadObject<'a>,
+    Old: ReadObject<'a>,
 {
-    let read = |text| {
-        let mut cursor = Cursor::new(text);
-        let review = Review::read(&mut cursor, wants)?;
-        cursor.end().map(|()| review)
-    };
-    let review = std::str::from_utf8(body).map_err(|error| error.to_string()).and_then(read);
-    let Review { api_version, kind, request } = review.map_err(|error| salvage(body, &error))?;
-    let uid = request.as_ref().map_or("", |request| &request.uid);
+    let text = std::str::from_utf8(body).map_err(|error| salvage(body, &error.to_string()))?;
+    let mut cursor = Cursor::new(text);
+    let (mut api_version, mut kind, mut review) = (Cow::default(), Cow::default(), None);
+    let entries = cursor.entries(|key, value| {
+        match &*key {
+            "apiVersion" => api_version = value.text()?,
+            "kind" => kind = value.text()?,
+            "request" if !value.null() => review = Some(Review::read(value, wants)?),
+            "request" => {}
+            _ => value.skip()?,
+        }
+        Ok(())
+    });
+    entries.and_then(|()| cursor.end()).map_err(|error| salvage(body, &error))?;
+    let uid = review.as_ref().map_or("", |review: &Review<'a, New, Old>| &review.request.uid);
     let reason = if kind != KIND || api_version != API_VERSION {
         format!("the body must be {API_VERSION} {KIND}, not {api_version:?} {kind:?}")
     } else if uid.is_empty() {
-        let missing = if request.is_none() { "request" } else { "request.uid" };
+        let missing = if review.is_none() { "request" } else { "request.uid" };
         format!("the review has no {missing}")
-    } else if let Some(request) = request {
-        return Ok(request);
+    } else if let Some(review) = review {
+        return Ok(review);
     } else {
         "the review has no request".to_owned()
     };
@@ -302,14 +347,12 @@ pub(super) fn write(uid: &str, verdict: &Verdict) -> Vec<u8> {
     serde_json::to_vec(&reply).expect("strings and numbers always serialize")
 }
 
-/// The type of a request whose old object nobody looks at.
-pub(super) type Light<'a> = Request<'a, IgnoredAny>;
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::webhook::object::Skipped;
 
     #[test]
     fn reads_what_an_api_server_sends() {
@@ -324,12 +367,12 @@ mod tests {
             },
         })
         .to_string();
-        let request: Request<'_, Value> = read(body.as_bytes(), |_| true).unwrap();
+        let Review { request, object, old_object }: Review<'_, Value, Value> = read(body.as_bytes(), |_| true).unwrap();
         assert_eq!((&*request.uid, &*request.name, &*request.namespace), ("u-1", "a\"b", "ns"));
         assert_eq!((&*request.kind.group, &*request.kind.kind), ("kuma.io", "MeshTimeout"));
         assert_eq!((request.operation, request.dry_run), (Operation::Update, true));
         assert_eq!(request.user_info, UserInfo { username: "eve".into(), groups: vec!["g".into()] });
-        assert_eq!((request.object, request.old_object), (Some(json!({"spec": 1})), Some(json!({"spec": 0}))));
+        assert_eq!((object, old_object), (Some(json!({"spec": 1})), Some(json!({"spec": 0}))));
     }
 
     #[test]
@@ -341,7 +384,7 @@ mod tests {
         };
         let (pod, policy, object) =
             (r#""kind":{"kind":"Pod"}"#, r#""kind":{"kind":"MeshTimeout"}"#, r#""object":{"x":1}"#);
-        let read = |body: String| read::<IgnoredAny>(body.as_bytes(), wants).unwrap().object;
+        let read = |body: String| read::<Value, Skipped>(body.as_bytes(), wants).unwrap().object;
         assert_eq!(read(request(pod, object)), None);
         assert_eq!(read(request(policy, object)), Some(json!({"x": 1})));
         assert_eq!(read(request(object, policy)), Some(json!({"x": 1})));
@@ -349,7 +392,7 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, uid: Option<&str>, reason: &str) {
-        let (found, why) = match read::<IgnoredAny>(body.as_bytes(), |_| true).expect_err("unreadable") {
+        let (found, why) = match read::<Value, Skipped>(body.as_bytes(), |_| true).expect_err("unreadable") {
             Unreadable::Review { uid, reason } => (Some(uid), reason),
             Unreadable::Body { reason } => (None, reason),
         };

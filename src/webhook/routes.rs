@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
-use serde_json::Value;
 use tracing::field::Empty;
 use tracing::{debug, info, info_span};
 
 use super::mesh::{self, MeshView};
-use super::review::{self, Light, Operation, Status, Unreadable, Verdict};
+use super::object::Skipped;
+use super::review::{self, Operation, Review, Status, Unreadable, Verdict};
 use super::validate::{is_judged, validate};
+use crate::core::json::Document;
 
 /// Judges policies.
 const VALIDATE: &str = "/validate";
@@ -17,6 +18,9 @@ const VALIDATE: &str = "/validate";
 const DEFAULT: &str = "/default";
 /// The paths that API servers may call, cluster or not.
 pub const PATHS: &[&str] = &[VALIDATE, DEFAULT];
+
+/// What is judged by the new object alone.
+pub(super) type New<'a> = Review<'a, Document<'a>, Skipped>;
 
 /// A response, and how the request ended.
 #[derive(Debug)]
@@ -85,28 +89,29 @@ pub(super) fn answer(uid: &str, verdict: &Verdict) -> Answer {
     Answer { response: respond(StatusCode::OK, review::write(uid, verdict)), outcome }
 }
 
-fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&Light<'_>, MeshView<'_>) -> Verdict) -> Answer {
+fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&New<'_>, MeshView<'_>) -> Verdict) -> Answer {
     let span =
         info_span!("admit", uid = Empty, kind = Empty, ns = Empty, name = Empty, operation = Empty, allowed = Empty);
     let _entered = span.enter();
-    let request: Light<'_> = match review::read(body, is_judged) {
-        Ok(request) => request,
+    let review: New<'_> = match review::read(body, is_judged) {
+        Ok(review) => review,
         Err(problem) => return unreadable(problem),
     };
+    let request = &review.request;
     if !span.is_disabled() {
         span.record("uid", &*request.uid);
         span.record("kind", &*request.kind.kind);
         span.record("ns", &*request.namespace);
         span.record("name", &*request.name);
-        span.record("operation", name(request.operation));
+        span.record("operation", request.operation.name());
     }
     let verdict = match request.operation {
         // Only here the old object matters, so only here it is read.
-        Operation::Delete => match review::read::<Value>(body, is_judged) {
-            Ok(request) => mesh::release(&request, view),
+        Operation::Delete => match review::read(body, is_judged) {
+            Ok(review) => mesh::release(&review, view),
             Err(problem) => return unreadable(problem),
         },
-        _ => decide(&request, view),
+        _ => decide(&review, view),
     };
     span.record("allowed", verdict.allowed);
     match &verdict.status {
@@ -114,16 +119,6 @@ fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&Light<'_>, MeshView<'_>) -
         None => debug!(warnings = verdict.warnings.len(), "Allowed"),
     }
     answer(&request.uid, &verdict)
-}
-
-fn name(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Create => "CREATE",
-        Operation::Update => "UPDATE",
-        Operation::Delete => "DELETE",
-        Operation::Connect => "CONNECT",
-        Operation::Unknown => "unknown",
-    }
 }
 
 fn is_json(content_type: Option<&HeaderValue>) -> bool {

@@ -2,8 +2,10 @@
 
 use super::mesh::{self, MeshView};
 use super::review::{Cause, Details, GroupVersionKind, Operation, Request, Status, Verdict};
+use super::routes::New;
 use crate::compile;
 use crate::compile::mesh::admission;
+use crate::core::json::{Document, Tree};
 use crate::core::problem::{Problem, Reason};
 
 /// API servers cut what is longer.
@@ -20,7 +22,8 @@ pub(super) fn is_judged(kind: &GroupVersionKind<'_>) -> bool {
 }
 
 /// The verdict on one request that brings an object.
-pub fn validate<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> Verdict {
+pub(super) fn validate(review: &New<'_>, view: MeshView<'_>) -> Verdict {
+    let request = &review.request;
     match request.operation {
         Operation::Create | Operation::Update => {}
         Operation::Delete | Operation::Connect => return Verdict::allow(),
@@ -35,13 +38,13 @@ pub fn validate<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> Verdict 
     if !is_judged(&request.kind) {
         return Verdict::allow();
     }
-    let Some(object) = &request.object else {
+    let Some(object) = review.object.as_ref().map(Document::root) else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
     if let Some(verdict) = mesh::judge(request, object, view) {
         return verdict;
     }
-    let Some(findings) = compile::check(object) else {
+    let Some(findings) = compile::check(&object.to_value()) else {
         return Verdict::allow();
     };
     // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
@@ -51,7 +54,7 @@ pub fn validate<Old>(request: &Request<'_, Old>, view: MeshView<'_>) -> Verdict 
     verdict
 }
 
-pub(super) fn invalid<Old>(request: &Request<'_, Old>, errors: &[Problem]) -> Status {
+pub(super) fn invalid(request: &Request<'_>, errors: &[Problem]) -> Status {
     let shown = &errors[..errors.len().min(MOST_CAUSES)];
     let mut message = shown.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
     if shown.len() < errors.len() {

@@ -4,8 +4,8 @@ use serde_json::Value;
 use x509_parser::pem::Pem;
 
 use super::rule::{Entries, Surroundings, compile_template};
+use super::{Node, Object};
 use crate::compile::Findings;
-use crate::compile::reader::{Node, Object};
 use crate::core::expr::{Expression, Template};
 use crate::core::generate::context::{ApiCall, Entry, EntrySource, Query, RESERVED, Variable};
 use crate::core::generate::gate::{Gate, Outbound, Reach, Refusal};
@@ -48,7 +48,7 @@ fn read_entry(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Finding
             .map(|(name, query)| EntrySource::GlobalReference { name, query })
     };
     let source = source?;
-    (findings.errors.len() == before).then(|| Entry { name, source, field: node.path.clone() })
+    (findings.errors.len() == before).then(|| Entry { name, source, field: node.path.told() })
 }
 
 fn read_name(entry: &Object<'_>, node: &Node<'_>, findings: &mut Findings) -> String {
@@ -85,7 +85,7 @@ fn read_variable(node: &Node<'_>, findings: &mut Findings) -> Option<EntrySource
         return None;
     }
     let mut template = |field: &Node<'_>| match field.value() {
-        Some(document) => compile_template(document, &field.path, findings).map(Some),
+        Some(document) => compile_template(document, &field.path.told(), findings).map(Some),
         None => Some(None),
     };
     let (value, default) = (template(&value)?, template(&default)?);
@@ -108,7 +108,7 @@ fn read_config_map(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fi
         let message = format!("a Policy reads its own namespace only, which is `{own}`");
         findings.refuse(&namespace.path, Reason::Forbidden, message);
     }
-    compile_template(node.value()?, &node.path, findings).map(EntrySource::ConfigMap)
+    compile_template(node.value()?, &node.path.told(), findings).map(EntrySource::ConfigMap)
 }
 
 fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findings) -> Option<EntrySource> {
@@ -119,7 +119,7 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
     for own in ["jmesPath", "default"] {
         call.as_object_mut().map(|call| call.remove(own));
     }
-    let call = compile_template(&call, &node.path, findings)?;
+    let call = compile_template(&call, &node.path.told(), findings)?;
     Some(EntrySource::ApiCall(ApiCall {
         call,
         query: read_query(&query, findings)?,
@@ -238,7 +238,7 @@ fn read_reference(
         findings.refuse(&reference.path, Reason::Required, "may not be empty");
         return None;
     }
-    let template = compile_template(&Value::from(&*text), &reference.path, findings)?;
+    let template = compile_template(&Value::from(&*text), &reference.path.told(), findings)?;
     Some((template, read_query(&query, findings)?))
 }
 
@@ -248,7 +248,8 @@ fn read_query(node: &Node<'_>, findings: &mut Findings) -> Option<Option<Query>>
         return Some(None);
     };
     if text.contains("{{") {
-        return compile_template(&Value::from(&*text), &node.path, findings).map(|text| Some(Query::Computed(text)));
+        return compile_template(&Value::from(&*text), &node.path.told(), findings)
+            .map(|text| Some(Query::Computed(text)));
     }
     match Expression::compile(&text) {
         Ok(expression) => Some(Some(Query::Fixed(expression))),

@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::policy::flag;
 use super::rule::compile_conditions;
-use super::{filter, variables};
+use super::{Node, filter, variables};
 use crate::compile::Findings;
-use crate::compile::reader::Node;
+use crate::compile::way::{Way, Ways};
 use crate::core::condition::Form;
 use crate::core::generate::{Exception, ExceptionEntry, ExceptionKey};
 use crate::core::kinds::Scope;
-use crate::core::problem::{FieldPath, Reason};
+use crate::core::problem::Reason;
 use crate::core::resource::Gvk;
 
 pub(super) fn compile(
@@ -18,7 +18,8 @@ pub(super) fn compile(
     kinds: &dyn Fn(&Gvk) -> Option<Scope>,
     findings: &mut Findings,
 ) -> Option<Exception> {
-    let root = Node::new(Some(document), FieldPath::root()).object(findings);
+    let ways = Ways::default();
+    let root = Node::new(Some(document), ways.root()).object(findings);
     root.knows(&["apiVersion", "kind"]);
     let key = read_key(&root.get("metadata"), findings);
     let spec = root.get("spec");
@@ -37,10 +38,10 @@ pub(super) fn compile(
     let matching = filter::compile_exception(&selected, background, kinds, findings);
     let compiled = compile_conditions(&conditions, Form::Foreach, findings);
     if variables::check_exception(&conditions, background, findings).reads_admission {
-        warn_of_watched_rules(&conditions.path, findings);
+        warn_of_watched_rules(conditions.path, findings);
     }
     if matching.as_ref().is_some_and(|matching| matching.asks_admission()) {
-        warn_of_watched_rules(&selected.path, findings);
+        warn_of_watched_rules(selected.path, findings);
     }
     Some(Exception { key, entries, matching: matching?, conditions: compiled? })
 }
@@ -89,7 +90,7 @@ fn read_entry(node: &Node<'_>, findings: &mut Findings) -> ExceptionEntry {
 }
 
 /// Most rules run after the fact, when requester and operation are forgotten.
-fn warn_of_watched_rules(path: &FieldPath, findings: &mut Findings) {
+fn warn_of_watched_rules(path: Way<'_>, findings: &mut Findings) {
     let message = "asks for what is known only while a request is handled (requester, operation, old object, subresource); \
                    it takes nothing out of rules that do not ask for such things themselves";
     findings.warn(path, Reason::Suspicious, message);

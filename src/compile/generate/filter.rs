@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use super::Node;
 use super::rule::Surroundings;
 use crate::compile::Findings;
-use crate::compile::reader::Node;
 use crate::core::kinds::{self as known, Scope};
 use crate::core::matching::{self, Block, KindSelector, RuleMatch};
 use crate::core::problem::{FieldPath, Reason};
@@ -24,7 +24,7 @@ pub(super) fn compile(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut
     let scope = matching::Scope { policy_namespace: around.policy.namespace.as_deref(), is_namespaced: &is_namespaced };
     let mut problems = Vec::new();
     let value = |node: &Node<'_>| node.value().cloned().unwrap_or_default();
-    let compiled = RuleMatch::parse(&value(&selected), &value(&excluded), scope, &rule.path, &mut problems);
+    let compiled = RuleMatch::parse(&value(&selected), &value(&excluded), scope, &rule.path.told(), &mut problems);
     findings.take(problems);
     refuse_own_kind(&selected, &generate, findings);
     let compiled = compiled?;
@@ -36,7 +36,7 @@ pub(super) fn compile(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut
             }
         }
     }
-    warn_of_unknown_kinds(&compiled.matching, &selected.path, around.kinds, findings);
+    warn_of_unknown_kinds(&compiled.matching, &selected.path.told(), around.kinds, findings);
     Some(compiled)
 }
 
@@ -49,13 +49,13 @@ pub(super) fn compile_exception(
 ) -> Option<Block> {
     let mut problems = Vec::new();
     let value = selected.value().cloned().unwrap_or_default();
-    let compiled = Block::parse_exception(&value, &selected.path, &mut problems);
+    let compiled = Block::parse_exception(&value, &selected.path.told(), &mut problems);
     findings.take(problems);
     let compiled = compiled?;
     if background && compiled.asks_requester() {
         findings.refuse(&selected.path, Reason::Context, BACKGROUND);
     }
-    warn_of_unknown_kinds(&compiled, &selected.path, kinds, findings);
+    warn_of_unknown_kinds(&compiled, &selected.path.told(), kinds, findings);
     Some(compiled)
 }
 
@@ -68,7 +68,7 @@ fn refuse_own_kind(selected: &Node<'_>, generate: &Node<'_>, findings: &mut Find
     for (index, kind) in kinds.value().and_then(Value::as_array).into_iter().flatten().enumerate() {
         if kind == own {
             let message = format!("the rule generates {own} itself; match it under `any` if that is meant");
-            findings.refuse(&kinds.path.index(index), Reason::Context, message);
+            findings.refuse(kinds.path.index(index), Reason::Context, message);
         }
     }
 }

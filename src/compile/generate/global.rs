@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::context::check_call;
+use super::{Node, Object};
 use crate::compile::Findings;
-use crate::compile::reader::{Node, Object};
+use crate::compile::way::Ways;
 use crate::core::expr::Expression;
 use crate::core::generate::Reach;
 use crate::core::generate::context::Call;
@@ -29,7 +30,8 @@ pub fn is_entry(document: &Value) -> bool {
 /// Compiles an entry. Without errors it is there; with them it is not, and nobody must use it.
 pub fn entry(document: &Value) -> (Option<GlobalEntry>, Findings) {
     let mut findings = Findings::default();
-    let node = Node::new(Some(document), FieldPath::root()).below("spec");
+    let ways = Ways::default();
+    let node = Node::new(Some(document), ways.root()).below("spec");
     let spec = node.object(&mut findings);
     let (resource, call, projections) = (spec.get("kubernetesResource"), spec.get("apiCall"), spec.get("projections"));
     spec.refuse_unknown(&mut findings);
@@ -67,7 +69,7 @@ fn read_call(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalPoll> {
     let (interval, limit) = (fields.get("refreshInterval"), fields.get("retryLimit"));
     let before = findings.errors.len();
     check_call(node, &fields, &Reach::Cluster, findings)?;
-    node.value().into_iter().for_each(|call| refuse_variables(call, &node.path, findings));
+    node.value().into_iter().for_each(|call| refuse_variables(call, &node.path.told(), findings));
     let every = read_interval(&interval, findings);
     let retries = match limit.value() {
         None => RETRIES,

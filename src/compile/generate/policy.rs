@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::rule::{self, Surroundings};
+use super::{Node, Object};
 use crate::compile::Findings;
-use crate::compile::reader::{Node, Object};
+use crate::compile::way::Ways;
 use crate::core::generate::{Apply, Policy, PolicyKey, Webhook};
 use crate::core::kinds::Scope;
-use crate::core::problem::{FieldPath, Reason};
+use crate::core::problem::Reason;
 use crate::core::resource::Gvk;
 
 /// The longest text that fits into a label.
@@ -23,7 +24,8 @@ pub(super) fn compile(
     kinds: &dyn Fn(&Gvk) -> Option<Scope>,
     findings: &mut Findings,
 ) -> Option<Policy> {
-    let root = Node::new(Some(document), FieldPath::root()).object(findings);
+    let ways = Ways::default();
+    let root = Node::new(Some(document), ways.root()).object(findings);
     let (kind, metadata, spec) = (root.get("kind"), root.get("metadata"), root.get("spec"));
     let version = root.get("apiVersion").text(findings).unwrap_or_default().into_owned();
     root.get("status");

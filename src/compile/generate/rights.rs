@@ -6,10 +6,11 @@
 
 use serde_json::Value;
 
+use super::Node;
 use super::scope::is_variable;
 use super::slips;
 use crate::compile::Findings;
-use crate::compile::reader::Node;
+use crate::compile::way::Ways;
 use crate::core::generate::api_path::ApiPath;
 use crate::core::problem::FieldPath;
 use crate::core::resource::{Gvk, text_at};
@@ -60,7 +61,8 @@ pub struct Rights {
 /// Reads them from a document. `plural` gives the name of the resource of a kind.
 pub fn rights(document: &Value, plural: &dyn Fn(&Gvk) -> Option<String>) -> Rights {
     let mut reading = Reading { plural, synchronize: false, rights: Rights::default() };
-    let spec = Node::new(Some(document), FieldPath::root()).below("spec");
+    let ways = Ways::default();
+    let spec = Node::new(Some(document), ways.root()).below("spec");
     if super::is_global_entry(document) {
         reading.global(&spec);
         return reading.rights;
@@ -166,7 +168,7 @@ impl Reading<'_> {
             self.call(&entry.below("apiCall"));
             let name = entry.below("globalReference").below("name");
             let text = name.value().and_then(Value::as_str).filter(|text| !is_variable(text));
-            self.rights.entries.extend(text.map(|text| (name.path.clone(), text.to_owned())));
+            self.rights.entries.extend(text.map(|text| (name.path.told(), text.to_owned())));
         }
     }
 
@@ -175,7 +177,7 @@ impl Reading<'_> {
         if let Some(value) = followed.value() {
             self.rights.needs.push(Need {
                 part: Part::Followed,
-                field: followed.path.clone(),
+                field: followed.path.told(),
                 group: text_at(value, &["group"]).to_owned(),
                 resource: text_at(value, &["resource"]).to_owned(),
                 subresource: String::new(),
@@ -212,7 +214,7 @@ impl Reading<'_> {
         }
         self.rights.needs.push(Need {
             part: Part::Lookup,
-            field: node.path.clone(),
+            field: node.path.told(),
             group: path.group,
             resource: path.resource,
             subresource: known(path.subresource),
@@ -230,7 +232,7 @@ impl Reading<'_> {
         let (kind, subresource) = kind.split_once('/').unwrap_or((kind, ""));
         let gvk = Gvk::new(api_version, kind);
         let Some(resource) = (self.plural)(&gvk) else {
-            self.rights.unresolved.push((node.path.clone(), gvk));
+            self.rights.unresolved.push((node.path.told(), gvk));
             return;
         };
         let known = |text: &str| {
@@ -238,7 +240,7 @@ impl Reading<'_> {
         };
         self.rights.needs.push(Need {
             part,
-            field: node.path.clone(),
+            field: node.path.told(),
             group: gvk.group,
             resource,
             subresource: subresource.to_owned(),

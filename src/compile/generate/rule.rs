@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use super::policy::flag;
-use super::{context, filter, targets, variables};
+use super::{Node, context, filter, targets, variables};
 use crate::compile::Findings;
-use crate::compile::reader::Node;
 use crate::core::condition::{Conditions, Form};
 use crate::core::expr::Template;
 use crate::core::generate::{PolicyKey, Rule, context::Entry};
@@ -75,7 +74,7 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
         policy: around.policy.clone(),
         reach: around.policy.reach(),
         name,
-        field: node.path.clone(),
+        field: node.path.told(),
         matching: matching?,
         exceptions: Vec::new(),
         context: context?,
@@ -107,14 +106,14 @@ fn read_name(node: &Node<'_>, findings: &mut Findings) -> String {
 /// Preconditions with their operands compiled.
 pub(super) fn compile_conditions(node: &Node<'_>, form: Form, findings: &mut Findings) -> Option<Conditions<Template>> {
     let mut problems = Vec::new();
-    let conditions = Conditions::parse(node.value().unwrap_or(&Value::Null), form, &node.path, &mut problems);
+    let conditions = Conditions::parse(node.value().unwrap_or(&Value::Null), form, &node.path.told(), &mut problems);
     findings.take(problems);
     let conditions = conditions?;
     let mut sound = true;
     for (block, index, condition) in conditions.iter() {
         let list = if block.is_empty() { node.path.clone() } else { node.path.field(block) };
         for (name, operand) in [("key", &condition.key), ("value", &condition.value)] {
-            sound &= compile_template(operand, &list.index(index).field(name), findings).is_some();
+            sound &= compile_template(operand, &list.index(index).field(name).told(), findings).is_some();
         }
     }
     sound.then(|| conditions.map(&mut Template::compile))

@@ -1,8 +1,8 @@
 //! Whether targets and sources stand where their kind lives, and a Policy's own in its namespace.
 
+use super::Node;
 use super::rule::Surroundings;
 use crate::compile::Findings;
-use crate::compile::reader::Node;
 use crate::core::kinds::{self, Scope};
 use crate::core::problem::{FieldPath, Reason};
 use crate::core::resource::Gvk;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::Node;
 use crate::compile::Findings;
-use crate::compile::reader::Node;
 use crate::core::problem::{FieldPath, Reason};
 
 /// `list: "{{ x }}"` means `list: x`.
@@ -57,7 +57,7 @@ fn is_api_version(text: &str) -> bool {
 pub(super) fn refuse_anchors(body: &Node<'_>, findings: &mut Findings) {
     let Some(value) = body.value() else { return };
     // A stack of our own: documents may be nested deeply.
-    let mut open = vec![(value, body.path.clone())];
+    let mut open = vec![(value, body.path)];
     while let Some((value, path)) = open.pop() {
         match value {
             Value::Array(items) => {
@@ -65,10 +65,10 @@ pub(super) fn refuse_anchors(body: &Node<'_>, findings: &mut Findings) {
             }
             Value::Object(fields) => {
                 for (key, item) in fields {
-                    let path = path.field(key.clone());
+                    let path = path.found(key);
                     if is_anchor(key) {
                         let message = "anchors have no meaning in generated objects; write the plain field name";
-                        findings.refuse(&path, Reason::Forbidden, message);
+                        findings.refuse(path, Reason::Forbidden, message);
                     }
                     open.push((item, path));
                 }

@@ -5,9 +5,8 @@ use serde_json::{Map, Value};
 use super::policy::flag;
 use super::rule::{Surroundings, compile_conditions, compile_template};
 use super::scope::{self, Part, is_variable};
-use super::{context, slips};
+use super::{Node, Object, context, slips};
 use crate::compile::Findings;
-use crate::compile::reader::{Node, Object};
 use crate::core::condition::Form;
 use crate::core::expr::Expression;
 use crate::core::generate::{Loop, Output, Pattern, TargetKind, Targets};
@@ -68,7 +67,7 @@ fn compile_loop(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findi
         context: context?,
         preconditions: preconditions?,
         output: output?,
-        field: node.path.clone(),
+        field: node.path.told(),
     })
 }
 
@@ -78,7 +77,7 @@ fn compile_list(node: &Node<'_>, findings: &mut Findings) -> Option<Expression> 
         findings.refuse(&node.path, Reason::Required, "needs an expression that gives the elements");
         return None;
     }
-    let bare = slips::strip_braces(&text, &node.path, findings);
+    let bare = slips::strip_braces(&text, &node.path.told(), findings);
     match Expression::compile(bare) {
         Ok(expression) => Some(expression),
         Err(error) => {
@@ -198,7 +197,7 @@ fn compile_clone_list(
             }
             continue;
         };
-        scopes.extend(scope::of_kind(api_version, name, &kind.path, around, findings));
+        scopes.extend(scope::of_kind(api_version, name, &kind.path.told(), around, findings));
         target_kinds.push(TargetKind {
             api_version: api_version.to_owned(),
             kind: name.to_owned(),
@@ -228,7 +227,7 @@ fn check_selector(selector: &Node<'_>, findings: &mut Findings) {
         return;
     }
     let mut problems = Vec::new();
-    LabelSelector::parse(value, Wildcards::Refused, &selector.path, &mut problems);
+    LabelSelector::parse(value, Wildcards::Refused, &selector.path.told(), &mut problems);
     findings.take(problems);
 }
 
@@ -268,7 +267,7 @@ fn compile_source(item: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fin
         namespace: target.below("namespace").text(findings).unwrap_or_default().into_owned(),
     };
     warn_of_variables(&[&api_version, &kind], findings);
-    let scope = scope::of_kind(&written.api_version, &written.kind, &kind.path, around, findings);
+    let scope = scope::of_kind(&written.api_version, &written.kind, &kind.path.told(), around, findings);
     scope::check(scope, Part::Source, &source.below("namespace"), around, findings);
     let (target_version, target_kind) = (target.below("apiVersion"), target.below("kind"));
     if target_version.is_present() || target_kind.is_present() {
@@ -282,8 +281,8 @@ fn compile_source(item: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fin
     if let (Some(swapped), Some(document)) = (swapped, document.as_object_mut()) {
         document.insert("source".to_owned(), swapped);
     }
-    let template = compile_template(&document, &item.path, findings)?;
-    Some(Pattern { template, field: item.path.clone(), kinds: vec![written] })
+    let template = compile_template(&document, &item.path.told(), findings)?;
+    Some(Pattern { template, field: item.path.told(), kinds: vec![written] })
 }
 
 /// Reads and checks the identity of a target.
@@ -296,7 +295,7 @@ fn read_target(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findin
     };
     require(&name, "the target needs its name", findings);
     warn_of_variables(&[&api_version, &kind], findings);
-    let scope = scope::of_kind(&written.api_version, &written.kind, &kind.path, around, findings);
+    let scope = scope::of_kind(&written.api_version, &written.kind, &kind.path.told(), around, findings);
     scope::check(scope, Part::Target, &namespace, around, findings);
     written
 }
@@ -316,8 +315,8 @@ fn compile_pattern(
     let fields = node.value()?.as_object()?;
     let wanted = fields.iter().filter(|(key, _)| IDENTITY.contains(&key.as_str()) || forms.contains(&key.as_str()));
     let document: Map<String, Value> = wanted.map(|(key, value)| (key.clone(), value.clone())).collect();
-    let template = compile_template(&Value::Object(document), &node.path, findings)?;
-    Some(Pattern { template, field: node.path.clone(), kinds })
+    let template = compile_template(&Value::Object(document), &node.path.told(), findings)?;
+    Some(Pattern { template, field: node.path.told(), kinds })
 }
 
 /// The text of a field that must not be empty.

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::Node;
 use super::rule::Surroundings;
 use crate::compile::Findings;
-use crate::compile::reader::Node;
+use crate::compile::way::Way;
 use crate::core::expr::{Expression, Template};
 use crate::core::nearest::nearest;
-use crate::core::problem::{FieldPath, Reason};
+use crate::core::problem::Reason;
 
 /// What the expressions of a rule look at.
 pub(super) struct Usage {
@@ -120,7 +121,7 @@ impl Check<'_, '_> {
     fn fields(&mut self, node: &Node<'_>, except: &[&str]) {
         for (key, value) in node.value().and_then(Value::as_object).into_iter().flatten() {
             if !except.contains(&key.as_str()) {
-                self.document(&Node::new(Some(value), node.path.field(key.clone())));
+                self.document(&Node::new(Some(value), node.path.found(key)));
             }
         }
     }
@@ -142,17 +143,17 @@ impl Check<'_, '_> {
     /// Every `{{ }}` in the keys and texts of a document.
     fn document(&mut self, node: &Node<'_>) {
         let Some(value) = node.value() else { return };
-        let mut open = vec![(value, node.path.clone())];
+        let mut open = vec![(value, node.path)];
         while let Some((value, path)) = open.pop() {
             match value {
-                Value::String(text) => self.text(text, &path),
+                Value::String(text) => self.text(text, path),
                 Value::Array(items) => {
                     open.extend(items.iter().enumerate().map(|(index, item)| (item, path.index(index))));
                 }
                 Value::Object(fields) => {
                     for (key, item) in fields {
-                        self.text(key, &path);
-                        open.push((item, path.field(key.clone())));
+                        self.text(key, path);
+                        open.push((item, path.found(key)));
                     }
                 }
                 _ => {}
@@ -160,7 +161,7 @@ impl Check<'_, '_> {
         }
     }
 
-    fn text(&mut self, text: &str, path: &FieldPath) {
+    fn text(&mut self, text: &str, path: Way<'_>) {
         if !text.contains("{{") {
             return;
         }
@@ -175,12 +176,12 @@ impl Check<'_, '_> {
     fn bare(&mut self, node: &Node<'_>) {
         let text = node.value().and_then(Value::as_str).unwrap_or_default();
         match Expression::compile(text) {
-            Ok(compiled) if !text.contains("{{") => self.expression(&compiled, &node.path),
-            _ => self.text(text, &node.path),
+            Ok(compiled) if !text.contains("{{") => self.expression(&compiled, node.path),
+            _ => self.text(text, node.path),
         }
     }
 
-    fn expression(&mut self, expression: &Expression, path: &FieldPath) {
+    fn expression(&mut self, expression: &Expression, path: Way<'_>) {
         let text = expression.text();
         let reads = reads(text);
         self.usage.reads_admission |= reads > Reads::Stored;

@@ -9,6 +9,7 @@ mod role;
 use serde_json::{Map, Value};
 
 use crate::compile::{self, Findings};
+use crate::core::json::{Document, Json, Tree};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use catalogue::{Catalogued, Scope};
 
@@ -59,7 +60,7 @@ pub struct Request<'r> {
     pub user: &'r str,
     /// Empty for objects without a namespace.
     pub namespace: &'r str,
-    pub object: &'r Value,
+    pub object: Json<'r>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +110,7 @@ pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem
     }
     let findings = match fault_of_metadata(request.object, &kind) {
         Some(problem) => Findings { errors: vec![problem], ..Findings::default() },
-        None => compile::check(request.object).unwrap_or_default(),
+        None => compile::check_mesh(request.object).unwrap_or_default(),
     };
     // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
     let problems = findings.refusals();
@@ -121,18 +122,20 @@ pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem
 
 /// What an object comes to that is applied by somebody who may do that; `None` for a kind whose content is not checked. An
 /// object that does not say its namespace is taken for one of the operators.
-pub fn rehearse(object: &Value, system_namespace: &str) -> Option<Findings> {
+pub fn rehearse(document: &Value, system_namespace: &str) -> Option<Findings> {
+    let borrowed = Document::from(document);
+    let object = borrowed.root();
     let Some(kind) = Catalogued::of(object) else {
-        return compile::check(object);
+        return compile::check(document);
     };
-    let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(Value::as_str);
+    let namespace = object.at(&["metadata", "namespace"]).and_then(Tree::as_text);
     let (mut findings, role) = match namespace.filter(|_| kind.policy.is_some()) {
-        None => (compile::check(object)?, None),
+        None => (compile::check_mesh(object)?, None),
         Some(namespace) => {
             let role = role(object, namespace, system_namespace);
             let findings = match &role {
-                Ok(role) => compile::check(&labelled(object, ROLE_LABEL, role.name()))?,
-                Err(_) => compile::check(object)?,
+                Ok(role) => compile::check(&labelled(document, ROLE_LABEL, role.name()))?,
+                Err(_) => compile::check_mesh(object)?,
             };
             (findings, role.err())
         }
@@ -161,16 +164,16 @@ fn labelled(object: &Value, label: &str, value: &str) -> Value {
 }
 
 /// What is wrong with the mesh, or else with the origin. The content of such an object is not looked at.
-fn fault_of_metadata(object: &Value, kind: &Catalogued) -> Option<Problem> {
+fn fault_of_metadata(object: Json<'_>, kind: &Catalogued) -> Option<Problem> {
     check_mesh(object, kind).or_else(|| check_origin(object))
 }
 
-fn check_mesh(object: &Value, kind: &Catalogued) -> Option<Problem> {
+fn check_mesh(object: Json<'_>, kind: &Catalogued) -> Option<Problem> {
     if kind.scope != Scope::Mesh {
         return None;
     }
     let (reason, message) = fault_of_name(mesh_of(object, kind))?;
-    Some(Problem::new(&FieldPath::root().field("mesh"), reason, message))
+    Some(Problem::new(FieldPath::root().field("mesh"), reason, message))
 }
 
 /// What is wrong with the name of a mesh.
@@ -189,23 +192,23 @@ fn fault_of_name(mesh: &str) -> Option<(Reason, &'static str)> {
 }
 
 /// Newer kinds take the mesh from a label and are in `default` without it, older ones have a field of their own.
-fn mesh_of<'o>(object: &'o Value, kind: &Catalogued) -> &'o str {
-    let field = object.get("mesh").and_then(Value::as_str).unwrap_or_default();
+fn mesh_of<'o>(object: Json<'o>, kind: &Catalogued) -> &'o str {
+    let field = object.get("mesh").and_then(Tree::as_text).unwrap_or_default();
     if kind.is_new { label(object, MESH_LABEL).unwrap_or(DEFAULT_MESH) } else { field }
 }
 
-fn check_origin(object: &Value) -> Option<Problem> {
+fn check_origin(object: Json<'_>) -> Option<Problem> {
     let origin = label(object, ORIGIN_LABEL).filter(|origin| !matches!(*origin, "global" | "zone"))?;
     let path = FieldPath::root().field("labels").key(ORIGIN_LABEL);
     Some(Problem::new(&path, Reason::Enum, format!("unknown value `{origin}`; known: global, zone")))
 }
 
-fn label<'o>(object: &'o Value, name: &str) -> Option<&'o str> {
-    object.get("metadata")?.get("labels")?.get(name)?.as_str()
+fn label<'o>(object: Json<'o>, name: &str) -> Option<&'o str> {
+    object.at(&["metadata", "labels", name])?.as_text()
 }
 
-fn name_of(object: &Value) -> &str {
-    object.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str).unwrap_or_default()
+fn name_of(object: Json<'_>) -> &str {
+    object.at(&["metadata", "name"]).and_then(Tree::as_text).unwrap_or_default()
 }
 
 impl ControlPlane {

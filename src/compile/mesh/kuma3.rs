@@ -1,8 +1,6 @@
 //! What Kuma 2 and Writ accept and Kuma 3 refuses: every such warning comes from here and has reason
 //! [`Reason::Removed`], so that a check for Kuma 3 can turn them into errors. Each names the rewrite.
 
-use serde_json::Value;
-
 use crate::compile::Findings;
 use crate::compile::reader::{Node, Object};
 use crate::core::mesh::policy::PolicyKind;
@@ -11,7 +9,7 @@ use crate::core::problem::{FieldPath, Reason};
 
 /// Warns of a ProxyTemplate, which goes as a whole.
 pub(in crate::compile) fn warn_of_template(findings: &mut Findings) {
-    findings.warn(&FieldPath::root(), Reason::Removed, "ProxyTemplate is gone in Kuma 3; use MeshProxyPatch instead");
+    findings.warn(FieldPath::root(), Reason::Removed, "ProxyTemplate is gone in Kuma 3; use MeshProxyPatch instead");
 }
 
 /// Warns of a kind at the top level that is not Mesh or Dataplane.
@@ -110,7 +108,7 @@ fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
 }
 
 fn text<'v>(field: &Node<'v>) -> &'v str {
-    field.value().and_then(Value::as_str).unwrap_or("…")
+    field.as_text().unwrap_or("…")
 }
 
 fn elements<'v>(list: &Node<'v>) -> Vec<Node<'v>> {

@@ -7,9 +7,10 @@ use crate::compile::Findings;
 use crate::compile::reader::{Node, Object};
 use crate::compile::scalars::UINT32;
 use crate::compile::target_ref::Place;
+use crate::compile::way::Way;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::target_ref::{ResourceRef, TargetKind, TargetRef};
-use crate::core::problem::{FieldPath, Reason};
+use crate::core::problem::Reason;
 
 /// The types of a hash policy, and the body that each needs.
 const HASHES: &[(&str, &str)] = &[
@@ -61,7 +62,7 @@ fn check_conf(entry: &Entry<'_>, findings: &mut Findings) {
     }
     check_hashes(&hashes, findings);
     if balancer.is_present() {
-        check_balancer(&balancer, &conf.path, hashes.is_present(), findings);
+        check_balancer(&balancer, conf.path, hashes.is_present(), findings);
     }
     if locality.is_present() {
         check_locality(&locality, entry, findings);
@@ -103,13 +104,13 @@ fn check_hashes(list: &Node<'_>, findings: &mut Findings) {
 fn refuse_http_hashes(list: &Node<'_>, findings: &mut Findings) {
     for hash in list.list(&mut Findings::default()) {
         let kind = hash.below("type");
-        if kind.value().and_then(|kind| kind.as_str()).is_some_and(|kind| !matches!(kind, "Connection" | "SourceIP")) {
+        if kind.as_text().is_some_and(|kind| !matches!(kind, "Connection" | "SourceIP")) {
             findings.refuse(&kind.path, Reason::Context, "not valid for a MeshTCPRoute: only Connection is");
         }
     }
 }
 
-fn check_balancer(field: &Node<'_>, conf: &FieldPath, has_hashes: bool, findings: &mut Findings) {
+fn check_balancer(field: &Node<'_>, conf: Way<'_>, has_hashes: bool, findings: &mut Findings) {
     let balancer = field.object(findings);
     balancer.get("type").schema_word(BALANCERS, findings);
     let (least, ring, maglev) = (balancer.get("leastRequest"), balancer.get("ringHash"), balancer.get("maglev"));

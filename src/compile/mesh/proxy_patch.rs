@@ -2,14 +2,14 @@
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::modification;
+use crate::compile::modification::{self, Keep};
 use crate::core::envoy::modification::Dialect;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::proxy_patch::ProxyPatch;
 use crate::core::problem::Reason;
 
 /// Compiles the content; `None` if there are errors.
-pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Option<ProxyPatch> {
+pub(in crate::compile) fn compile<D: Keep>(resource: &Resource<'_>, findings: &mut Findings) -> Option<ProxyPatch<D>> {
     let before = findings.errors.len();
     let policy = Policy::read(PolicyKind::ProxyPatch, resource, findings);
     let conf = policy.spec.get("default").object(findings);

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::policy::Policy;
+use crate::compile::way::Ways;
 use crate::compile::{self, Content, Findings};
+use crate::core::json::{Document, Json, Tree};
 use crate::core::mesh::policy::{PolicyKind, Role};
 use crate::core::mesh::reach::{Reach, Route, Routes};
 use crate::core::mesh::target_ref::{Pairs, ResourceRef, TargetKind, TargetRef};
@@ -13,7 +15,7 @@ use crate::core::resource::text_at;
 /// A route as far as policies for it must know it; `None` if it is none, or cannot be read.
 pub fn route(document: &Value) -> Option<Route> {
     let kind = TargetKind::parse(text_at(document, &["kind"])).filter(|kind| kind.is_route())?;
-    let (reach, _) = read(document)?;
+    let (reach, _) = read(Document::from(document).root())?;
     let labels = document.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let labels: Pairs =
@@ -28,14 +30,14 @@ pub fn route(document: &Value) -> Option<Route> {
 }
 
 /// Warns of every entry for routes that no proxy of the policy has.
-pub fn unreached(document: &Value, routes: &Routes) -> Vec<Problem> {
+pub fn unreached(document: Json<'_>, routes: &Routes) -> Vec<Problem> {
     if routes.0.is_empty() {
         return Vec::new();
     }
     let Some((reach, to)) = read(document) else {
         return Vec::new();
     };
-    let namespace = text_at(document, &["metadata", "namespace"]);
+    let namespace = namespace_of(document);
     let mut warnings = Vec::new();
     for (field, kind, reference) in &to {
         let meant: Vec<&Route> = routes.meant(*kind, reference, namespace).collect();
@@ -56,26 +58,31 @@ pub fn unreached(document: &Value, routes: &Routes) -> Vec<Problem> {
 /// An entry of `to` that refers to routes.
 type ToRoute = (FieldPath, TargetKind, ResourceRef);
 
-fn read(document: &Value) -> Option<(Reach, Vec<ToRoute>)> {
+fn read(document: Json<'_>) -> Option<(Reach, Vec<ToRoute>)> {
     let identity = compile::identify(document)?;
-    let kind = PolicyKind::parse(&identity.kind)?;
-    let resource = compile::resource(document, identity.form, Content::Spec);
+    let kind = PolicyKind::parse(identity.kind)?;
+    let ways = Ways::default();
+    let resource = compile::resource(document, identity.form, Content::Spec, &ways);
     // Whatever is wrong is told elsewhere.
     let mut findings = Findings::default();
     let policy = Policy::read(kind, &resource, &mut findings);
     let mut to = Vec::new();
     policy.each_to(&mut findings, |entry, _| {
-        let field = entry.object.path.field("targetRef");
+        let field = entry.object.path.field("targetRef").told();
         match entry.reference.target.clone() {
             Some(TargetRef::MeshHttpRoute(route)) => to.push((field, TargetKind::MeshHttpRoute, route)),
             Some(TargetRef::MeshTcpRoute(route)) => to.push((field, TargetKind::MeshTcpRoute, route)),
             _ => {}
         }
     });
-    let namespace = text_at(document, &["metadata", "namespace"]);
+    let namespace = namespace_of(document);
     let is_confined = matches!(resource.role, Role::Consumer | Role::WorkloadOwner);
     let top = policy.top.target?;
     Some((Reach { top, namespace: is_confined.then(|| namespace.to_owned()) }, to))
+}
+
+fn namespace_of(document: Json<'_>) -> &str {
+    document.at(&["metadata", "namespace"]).and_then(Tree::as_text).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -105,10 +112,16 @@ mod tests {
         let found = route(&policy("MeshHTTPRoute", "producer", json!({"targetRef": subset("frontend-ns"), "to": []})));
         let routes = Routes(vec![found.expect("a route")]);
         let document = policy("MeshTimeout", role, json!({"targetRef": top, "to": to}));
-        let fields: Vec<String> =
-            unreached(&document, &routes).iter().map(|problem| problem.field.to_string()).collect();
+        let fields: Vec<String> = unreached(Document::from(&document).root(), &routes)
+            .iter()
+            .map(|problem| problem.field.to_string())
+            .collect();
         assert_eq!(fields, expected);
-        assert_eq!(unreached(&document, &Routes::default()), [], "nothing is said of routes that nobody knows");
+        assert_eq!(
+            unreached(Document::from(&document).root(), &Routes::default()),
+            [],
+            "nothing is said of routes that nobody knows"
+        );
     }
 
     #[test]

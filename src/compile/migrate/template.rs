@@ -21,7 +21,7 @@ pub(super) const OF_THE_STORED_OBJECT: &[&str] =
 
 /// The meshes of which more than one of the objects is a template: of these only one applies to a proxy.
 pub(super) fn meshes_with_several<'o>(objects: impl Iterator<Item = &'o Value>) -> Vec<String> {
-    let is_template = |object: &&Value| identify(object).is_some_and(|identity| identity.kind == KIND);
+    let is_template = |object: &&Value| identify(*object).is_some_and(|identity| identity.kind == KIND);
     let mut meshes: Vec<_> = objects.filter(is_template).map(|object| mesh_of(object).to_owned()).collect();
     meshes.sort();
     let mut several: Vec<_> = meshes.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect();

@@ -26,9 +26,9 @@ const OF_POLICIES: &[Stage] = &[selection::rewrite, inbound::rewrite, reference:
 const OF_TEMPLATES: &[Stage] = &[template::rewrite];
 
 /// The kinds of policy that are Kuma's; `None` for an object that is nothing of ours, `Some(None)` for a template.
-pub(super) fn policy_kind(object: &Value, identity: &Identity) -> Option<Option<PolicyKind>> {
+pub(super) fn policy_kind(object: &Value, identity: &Identity<'_>) -> Option<Option<PolicyKind>> {
     let is_ours = identity.form == Form::Universal || group_of(object) == "kuma.io";
-    match identity.kind.as_str() {
+    match identity.kind {
         _ if !is_ours => None,
         template::KIND => Some(None),
         kind => PolicyKind::parse(kind).map(Some),
@@ -64,6 +64,7 @@ impl<'m> Work<'m> {
         let faults = faults_of(object)?;
         let fatal: Vec<_> = faults.iter().filter(|fault| !selection::cures(object, fault)).cloned().collect();
         let Identity { kind, name, form } = identity;
+        let (kind, name) = (kind.to_owned(), name.to_owned());
         let mut migrated = Migrated { kind, name, changes: Vec::new(), remaining: Vec::new() };
         if !fatal.is_empty() {
             migrated.remaining = fatal.into_iter().map(|fault| self.remark(fault)).collect();

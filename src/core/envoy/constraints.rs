@@ -6,24 +6,20 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
-
 use super::DecodeError;
 use super::instant::{read_duration, write_duration};
 use super::path::Place;
 use super::rules::{Bound, Grammar, Literal, Rule};
 use super::scalars;
 use super::schema::{Field, Form, Kind, Label, Message, Scalar, Schema};
+use crate::core::json::{Json, Shape, Tree};
 
 /// The first rule that is broken, if any.
-pub(super) fn check(message: &Message, value: &Value) -> Result<(), DecodeError> {
-    match value {
-        Value::Object(object) if message.form == Form::Fields => check_message(message, object, &Place::Root),
-        _ => Ok(()),
-    }
+pub(super) fn check(message: &Message, value: Json<'_>) -> Result<(), DecodeError> {
+    if message.form == Form::Fields { check_inner(message, value, &Place::Root) } else { Ok(()) }
 }
 
-fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'_>) -> Result<(), DecodeError> {
+fn check_message(message: &Message, object: Json<'_>, place: &Place<'_>) -> Result<(), DecodeError> {
     if !message.ruled {
         return Ok(());
     }
@@ -33,7 +29,7 @@ fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'
     }
     for (index, oneof) in (0..).zip(&message.oneofs).filter(|(_, oneof)| oneof.required) {
         let mut members = message.fields.iter().filter(|field| field.label == Label::Member(index));
-        if !members.any(|field| object.contains_key(field.json)) {
+        if !members.any(|field| object.get(field.json).is_some()) {
             let names: Vec<&str> = message
                 .fields
                 .iter()
@@ -43,18 +39,18 @@ fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'
             return Err(broken(place, format!("needs one of {} ({})", names.join(", "), oneof.name)));
         }
     }
-    for (key, value) in object {
+    for (key, value) in object.fields() {
         let Some(field) = message.field(key) else { continue };
         let Some(inner) = message_of(field) else { continue };
         let here = Place::Field(place, key);
-        match (field.label, value) {
-            (Label::Repeated, Value::Array(elements)) => {
-                for (index, element) in elements.iter().enumerate() {
+        match field.label {
+            Label::Repeated => {
+                for (index, element) in value.items().enumerate() {
                     check_inner(inner, element, &Place::Index(&here, index))?;
                 }
             }
-            (Label::Map(_), Value::Object(entries)) => {
-                for (key, entry) in entries {
+            Label::Map(_) => {
+                for (key, entry) in value.fields() {
                     check_inner(inner, entry, &Place::Key(&here, key))?;
                 }
             }
@@ -64,8 +60,8 @@ fn check_message(message: &Message, object: &Map<String, Value>, place: &Place<'
     Ok(())
 }
 
-fn check_inner(message: &Message, value: &Value, place: &Place<'_>) -> Result<(), DecodeError> {
-    value.as_object().map_or(Ok(()), |object| check_message(message, object, place))
+fn check_inner(message: &Message, value: Json<'_>, place: &Place<'_>) -> Result<(), DecodeError> {
+    if value.is_object() { check_message(message, value, place) } else { Ok(()) }
 }
 
 /// The message of a field's values, if it has fields that rules can be on.
@@ -76,21 +72,20 @@ fn message_of(field: &Field) -> Option<&'static Message> {
     (message.form == Form::Fields && !skipped).then_some(message)
 }
 
-fn check_field(field: &Field, value: Option<&Value>, place: &Place<'_>) -> Result<(), DecodeError> {
+fn check_field(field: &Field, value: Option<Json<'_>>, place: &Place<'_>) -> Result<(), DecodeError> {
     match (field.label, field.kind, value) {
-        (Label::Repeated, ..) => {
-            let elements = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            check_list(field, elements, place)
-        }
+        (Label::Repeated, ..) => check_list(field, value, place),
         (Label::Map(key_type), ..) => match value {
-            Some(Value::Object(entries)) => check_map(field, key_type, entries, place),
-            _ => check_size(&field.rules, 0, place),
+            Some(entries) => check_map(field, key_type, entries, place),
+            None => check_size(&field.rules, 0, place),
         },
-        (_, kind, Some(value)) => check_value(&field.rules, kind, value, place),
+        (_, kind, Some(value)) => check_value(&field.rules, kind, value.shape(), place),
         (Label::Singular, Kind::Scalar(scalar), None) => {
-            check_value(&field.rules, field.kind, &scalars::zero(scalar), place)
+            check_value(&field.rules, field.kind, scalars::zero(scalar).shape(), place)
         }
-        (Label::Singular, Kind::Enum(_), None) => check_value(&field.rules, field.kind, &Value::from(0), place),
+        (Label::Singular, Kind::Enum(_), None) => {
+            check_value(&field.rules, field.kind, scalars::zero(Scalar::Int32).shape(), place)
+        }
         (Label::Singular | Label::Optional, Kind::Message(_), None)
             if field.rules.iter().any(|rule| matches!(rule, Rule::Required)) =>
         {
@@ -101,21 +96,22 @@ fn check_field(field: &Field, value: Option<&Value>, place: &Place<'_>) -> Resul
     }
 }
 
-fn check_list(field: &Field, elements: &[Value], place: &Place<'_>) -> Result<(), DecodeError> {
-    if elements.is_empty() && ignores_empty(&field.rules) {
+fn check_list(field: &Field, list: Option<Json<'_>>, place: &Place<'_>) -> Result<(), DecodeError> {
+    let (count, elements) = (list.map_or(0, Tree::count), || list.into_iter().flat_map(Tree::items));
+    if count == 0 && ignores_empty(&field.rules) {
         return Ok(());
     }
-    check_size(&field.rules, elements.len(), place)?;
+    check_size(&field.rules, count, place)?;
     for rule in &field.rules {
         match rule {
             Rule::Items(rules) => {
-                for (index, element) in elements.iter().enumerate() {
-                    check_value(rules, field.kind, element, &Place::Index(place, index))?;
+                for (index, element) in elements().enumerate() {
+                    check_value(rules, field.kind, element.shape(), &Place::Index(place, index))?;
                 }
             }
             Rule::Unique => {
                 let mut seen = HashSet::new();
-                if let Some(index) = elements.iter().position(|element| !seen.insert(element)) {
+                if let Some(index) = elements().position(|element| !seen.insert(element.to_value())) {
                     return Err(broken(&Place::Index(place, index), "occurs twice".to_owned()));
                 }
             }
@@ -125,19 +121,14 @@ fn check_list(field: &Field, elements: &[Value], place: &Place<'_>) -> Result<()
     Ok(())
 }
 
-fn check_map(
-    field: &Field,
-    key_type: Scalar,
-    entries: &Map<String, Value>,
-    place: &Place<'_>,
-) -> Result<(), DecodeError> {
-    check_size(&field.rules, entries.len(), place)?;
+fn check_map(field: &Field, key_type: Scalar, entries: Json<'_>, place: &Place<'_>) -> Result<(), DecodeError> {
+    check_size(&field.rules, entries.count(), place)?;
     for rule in &field.rules {
-        for (key, value) in entries {
+        for (key, value) in entries.fields() {
             let here = Place::Key(place, key);
             match rule {
-                Rule::Keys(rules) => check_value(rules, Kind::Scalar(key_type), &Value::from(key.as_str()), &here)?,
-                Rule::Values(rules) => check_value(rules, field.kind, value, &here)?,
+                Rule::Keys(rules) => check_value(rules, Kind::Scalar(key_type), Shape::Text(key), &here)?,
+                Rule::Values(rules) => check_value(rules, field.kind, value.shape(), &here)?,
                 _ => break,
             }
         }
@@ -161,13 +152,13 @@ fn check_size(rules: &[Rule], size: usize, place: &Place<'_>) -> Result<(), Deco
     Ok(())
 }
 
-fn check_value(rules: &[Rule], kind: Kind, value: &Value, place: &Place<'_>) -> Result<(), DecodeError> {
-    let subject = Subject::of(kind, value);
+fn check_value(rules: &[Rule], kind: Kind, shape: Shape<'_>, place: &Place<'_>) -> Result<(), DecodeError> {
+    let subject = Subject::of(kind, shape);
     if ignores_empty(rules) && subject.is_zero() {
         return Ok(());
     }
     for rule in rules {
-        if let Some(reason) = subject.breaks(rule, kind, value) {
+        if let Some(reason) = subject.breaks(rule, kind, shape) {
             return Err(broken(place, reason));
         }
     }
@@ -190,22 +181,25 @@ enum Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    fn of(kind: Kind, value: &'a Value) -> Self {
+    fn of(kind: Kind, shape: Shape<'a>) -> Self {
         let known = match kind {
-            Kind::Scalar(Scalar::Bool) => value.as_bool().map(Self::Bool),
-            Kind::Scalar(Scalar::String) => value.as_str().map(Self::Text),
-            Kind::Scalar(Scalar::Bytes) => value.as_str().and_then(scalars::read_bytes).map(Self::Bytes),
-            Kind::Scalar(Scalar::Float | Scalar::Double) => scalars::read_float(value).map(Self::Float),
-            Kind::Scalar(_) => scalars::read_whole(value).map(Self::Int),
-            Kind::Enum(id) => match value.as_str() {
+            Kind::Scalar(Scalar::Bool) => match shape {
+                Shape::Bool(flag) => Some(Self::Bool(flag)),
+                _ => None,
+            },
+            Kind::Scalar(Scalar::String) => shape.as_text().map(Self::Text),
+            Kind::Scalar(Scalar::Bytes) => shape.as_text().and_then(scalars::read_bytes).map(Self::Bytes),
+            Kind::Scalar(Scalar::Float | Scalar::Double) => scalars::read_float(shape).map(Self::Float),
+            Kind::Scalar(_) => scalars::read_whole(shape).map(Self::Int),
+            Kind::Enum(id) => match shape.as_text() {
                 Some(name) => Schema::get().enumeration(id).number(name).map(i128::from).map(Self::Int),
-                None => scalars::read_whole(value).map(Self::Int),
+                None => scalars::read_whole(shape).map(Self::Int),
             },
             Kind::Message(id) => {
                 let message = Schema::get().message_at(id);
                 match message.form {
-                    Form::Wrapper => Some(Self::of(message.fields[0].kind, value)),
-                    Form::Duration => value.as_str().and_then(read_duration).map(Self::Int),
+                    Form::Wrapper => Some(Self::of(message.fields[0].kind, shape)),
+                    Form::Duration => shape.as_text().and_then(read_duration).map(Self::Int),
                     _ => None,
                 }
             }
@@ -225,8 +219,8 @@ impl<'a> Subject<'a> {
     }
 
     /// Why the rule does not hold.
-    fn breaks(&self, rule: &Rule, kind: Kind, value: &Value) -> Option<String> {
-        let shown = || scalars::shown(value);
+    fn breaks(&self, rule: &Rule, kind: Kind, shape: Shape<'_>) -> Option<String> {
+        let shown = || scalars::shown(shape);
         let reason = |holds: bool, reason: &dyn Fn() -> String| (!holds).then(reason);
         match rule {
             Rule::Const(wanted) => {

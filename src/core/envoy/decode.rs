@@ -15,7 +15,8 @@ use super::constraints;
 use super::instant::{normalise_timestamp, read_duration, write_duration};
 use super::path::Place;
 use super::scalars::{self, shown};
-use super::schema::{Field, Form, Kind, Label, Message, Schema};
+use super::schema::{Field, Form, Kind, Label, Message, Scalar, Schema};
+use crate::core::json::{Builder, Document, Leaf, Open, Shape, Tree};
 use crate::core::nearest::nearest;
 use crate::core::problem::FieldPath;
 
@@ -38,10 +39,10 @@ pub enum Strictness {
     Partial,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+#[derive(Debug)]
+pub struct Decoded<'v> {
     /// Canonical proto JSON.
-    pub value: Value,
+    pub document: Document<'v>,
     pub notes: Vec<Note>,
 }
 
@@ -82,86 +83,110 @@ const MOST_GUESSES: usize = 32;
 /// Where an `Any` names its message.
 const TYPE_KEY: &str = "@type";
 
-pub fn decode(message: MessageType, document: &Value, strictness: Strictness) -> Result<Decoded, DecodeError> {
+pub fn decode<'v>(
+    message: MessageType,
+    document: impl Tree<'v>,
+    strictness: Strictness,
+) -> Result<Decoded<'v>, DecodeError> {
     let filter = matches!(message, MessageType::NetworkFilter | MessageType::HttpFilter);
     let message = message.message();
     if filter && let Some((url, filter, config)) = unfold(message, document) {
-        return decode_unfolded(message, url, &filter, config, strictness);
+        return decode_unfolded(message, url, &filter, &config, strictness);
     }
     decode_message(message, document, strictness)
 }
 
 /// Decodes a message by its full name, such as the content of a filter's typed config; `None` if there is no such message.
-pub fn decode_as(name: &str, document: &Value, strictness: Strictness) -> Option<Result<Decoded, DecodeError>> {
+pub fn decode_as<'v>(
+    name: &str,
+    document: impl Tree<'v>,
+    strictness: Strictness,
+) -> Option<Result<Decoded<'v>, DecodeError>> {
     Schema::get().message(name).map(|message| decode_message(message, document, strictness))
 }
 
-fn decode_message(message: &'static Message, document: &Value, strictness: Strictness) -> Result<Decoded, DecodeError> {
+fn decode_message<'v>(
+    message: &'static Message,
+    document: impl Tree<'v>,
+    strictness: Strictness,
+) -> Result<Decoded<'v>, DecodeError> {
     let mut decoder = Decoder::new();
-    let empty = Value::Object(Map::new());
-    let document = if document.is_null() && message.form == Form::Fields { &empty } else { document };
-    let value = decoder.message(message, document, &Place::Root)?;
-    decoder.finish(message, value, strictness)
+    if document.is_null() && message.form == Form::Fields {
+        decoder.empty();
+    } else {
+        decoder.message(message, document, &Place::Root)?;
+    }
+    decoder.finish(message, strictness)
 }
 
 /// A filter in the short form `typedConfig: URL` with the configuration beside it: the URL, the filter's own part, the rest.
-fn unfold<'d>(message: &Message, document: &'d Value) -> Option<(&'d str, Value, Map<String, Value>)> {
-    let document = document.as_object()?;
-    let url = document.get("typedConfig").or_else(|| document.get("typed_config"))?.as_str()?;
+fn unfold<'v>(message: &Message, document: impl Tree<'v>) -> Option<(&'v str, Value, Value)> {
+    let url = document.get("typedConfig").or_else(|| document.get("typed_config"))?.as_text()?;
     let mut filter = Map::new();
     let mut config = Map::new();
-    for (key, value) in document {
+    for (key, value) in document.fields() {
         match message.field(key).map(|field| field.json) {
             Some("typedConfig") => {}
-            Some(_) => drop(filter.insert(key.clone(), value.clone())),
-            None => drop(config.insert(key.clone(), value.clone())),
+            Some(_) => drop(filter.insert(key.to_owned(), value.to_value())),
+            None => drop(config.insert(key.to_owned(), value.to_value())),
         }
     }
     config.insert(TYPE_KEY.to_owned(), url.into());
-    Some((url, filter.into(), config))
+    Some((url, filter.into(), config.into()))
 }
 
 fn decode_unfolded(
     message: &'static Message,
     url: &str,
     filter: &Value,
-    config: Map<String, Value>,
+    config: &Value,
     strictness: Strictness,
-) -> Result<Decoded, DecodeError> {
+) -> Result<Decoded<'static>, DecodeError> {
     let root = Place::Root;
     let here = Place::Field(&root, "typedConfig");
     if url.is_empty() {
         return Err(malformed(&here, "is empty; write the type URL of the configuration".to_owned()));
     }
     let mut decoder = Decoder::new();
-    let mut value = decoder.message(message, filter, &root)?;
-    let config = decoder.any(&config.into(), &root)?;
-    if let Some(filter) = value.as_object_mut() {
+    decoder.message(message, filter, &root)?;
+    let Decoder { notes, out, .. } = decoder;
+    let mut folded = out.finish().root().to_value();
+
+    let mut decoder = Decoder { notes, ..Decoder::new() };
+    decoder.any(config, &root)?;
+    if let Some(filter) = folded.as_object_mut() {
         if filter.contains_key("configDiscovery") {
             decoder.note(&here, Remark::Superseded { by: "configDiscovery" });
         } else {
-            filter.insert("typedConfig".to_owned(), config);
+            let config = std::mem::take(&mut decoder.out).finish();
+            filter.insert("typedConfig".to_owned(), config.root().to_value());
         }
     }
-    decoder.finish(message, value, strictness)
+    if strictness == Strictness::Whole {
+        constraints::check(message, Document::from(&folded).root())?;
+    }
+    Ok(Decoded { document: Document::from(&folded).into_owned(), notes: decoder.notes })
 }
 
-struct Decoder {
+/// Reads a document and writes it again as it should be.
+struct Decoder<'v> {
     schema: &'static Schema,
+    out: Builder<'v>,
     notes: Vec<Note>,
     depth: usize,
 }
 
-impl Decoder {
+impl<'v> Decoder<'v> {
     fn new() -> Self {
-        Self { schema: Schema::get(), notes: Vec::new(), depth: 0 }
+        Self { schema: Schema::get(), out: Builder::default(), notes: Vec::new(), depth: 0 }
     }
 
-    fn finish(self, message: &Message, value: Value, strictness: Strictness) -> Result<Decoded, DecodeError> {
+    fn finish(self, message: &Message, strictness: Strictness) -> Result<Decoded<'v>, DecodeError> {
+        let document = self.out.finish();
         if strictness == Strictness::Whole {
-            constraints::check(message, &value)?;
+            constraints::check(message, document.root())?;
         }
-        Ok(Decoded { value, notes: self.notes })
+        Ok(Decoded { document, notes: self.notes })
     }
 
     fn note(&mut self, place: &Place<'_>, remark: Remark) {
@@ -183,55 +208,72 @@ impl Decoder {
         result
     }
 
-    fn message(&mut self, message: &'static Message, value: &Value, place: &Place<'_>) -> Result<Value, DecodeError> {
+    fn message(
+        &mut self,
+        message: &'static Message,
+        value: impl Tree<'v>,
+        place: &Place<'_>,
+    ) -> Result<(), DecodeError> {
         self.deeper(place, |this| this.by_form(message, value, place))
     }
 
-    fn by_form(&mut self, message: &'static Message, value: &Value, place: &Place<'_>) -> Result<Value, DecodeError> {
+    fn by_form(
+        &mut self,
+        message: &'static Message,
+        value: impl Tree<'v>,
+        place: &Place<'_>,
+    ) -> Result<(), DecodeError> {
+        let shape = value.shape();
         let refuse = |reason: String| Err(malformed(place, reason));
-        match message.form {
-            Form::Fields | Form::Empty => match value {
-                Value::Object(object) => self.fields(message, object, None, place).map(Value::Object),
-                _ => refuse(format!("{} where an object is wanted ({})", shown(value), short(message.name))),
+        match (message.form, shape) {
+            (Form::Fields | Form::Empty, Shape::Object) => {
+                let open = self.out.open();
+                return self.fields(message, value, open, None, place);
+            }
+            (Form::Fields | Form::Empty, _) => {
+                return refuse(format!("{} where an object is wanted ({})", shown(shape), short(message.name)));
+            }
+            (Form::Any, _) => return self.any(value, place),
+            (Form::Duration, _) => match shape.as_text().and_then(read_duration) {
+                Some(nanos) => self.out.text(write_duration(nanos)),
+                None => return refuse(format!("{} is not a duration; write 5s", shown(shape))),
             },
-            Form::Any => self.any(value, place),
-            Form::Duration => match value.as_str().and_then(read_duration) {
-                Some(nanos) => Ok(write_duration(nanos).into()),
-                None => refuse(format!("{} is not a duration; write 5s", shown(value))),
+            (Form::Timestamp, _) => match shape.as_text().and_then(normalise_timestamp) {
+                Some(moment) => self.out.text(moment),
+                None => return refuse(format!("{} is not a timestamp; write 2006-01-02T15:04:05Z", shown(shape))),
             },
-            Form::Timestamp => match value.as_str().and_then(normalise_timestamp) {
-                Some(moment) => Ok(moment.into()),
-                None => refuse(format!("{} is not a timestamp; write 2006-01-02T15:04:05Z", shown(value))),
+            (Form::Wrapper, _) => match message.fields[0].kind {
+                Kind::Scalar(scalar) => {
+                    self.out.leaf(scalars::read(scalar, shape).map_err(|reason| malformed(place, reason))?);
+                }
+                Kind::Enum(_) | Kind::Message(_) => return refuse(format!("{} cannot be wrapped", shown(shape))),
             },
-            Form::Wrapper => match message.fields[0].kind {
-                Kind::Scalar(scalar) => scalars::read(scalar, value).or_else(refuse),
-                Kind::Enum(_) | Kind::Message(_) => refuse(format!("{} cannot be wrapped", shown(value))),
-            },
-            Form::Struct if value.is_object() => self.untyped(value, place, Copying::Doubles),
-            Form::Struct => refuse(format!("{} where an object is wanted", shown(value))),
-            Form::ListValue if value.is_array() => self.untyped(value, place, Copying::Doubles),
-            Form::ListValue => refuse(format!("{} where a list is wanted", shown(value))),
-            Form::Value => self.untyped(value, place, Copying::Doubles),
-            Form::FieldMask => match value {
-                Value::String(_) => Ok(value.clone()),
-                Value::Object(object) => Ok(paths_of(object).into()),
-                _ => refuse(format!("{} is not a field mask; write paths joined by commas", shown(value))),
-            },
+            (Form::Struct, Shape::Object) | (Form::ListValue, Shape::List) | (Form::Value, _) => {
+                return self.untyped(value, place, Copying::Doubles);
+            }
+            (Form::Struct, _) => return refuse(format!("{} where an object is wanted", shown(shape))),
+            (Form::ListValue, _) => return refuse(format!("{} where a list is wanted", shown(shape))),
+            (Form::FieldMask, Shape::Text(paths)) => self.out.text(paths),
+            (Form::FieldMask, Shape::Object) => self.out.text(paths_of(value)),
+            (Form::FieldMask, _) => {
+                return refuse(format!("{} is not a field mask; write paths joined by commas", shown(shape)));
+            }
         }
+        Ok(())
     }
 
     /// An object with a key per field, and perhaps one beside them that is no field.
     fn fields(
         &mut self,
         message: &'static Message,
-        object: &Map<String, Value>,
+        object: impl Tree<'v>,
+        mut open: Open,
         beside: Option<&str>,
         place: &Place<'_>,
-    ) -> Result<Map<String, Value>, DecodeError> {
-        let mut decoded = Vec::with_capacity(object.len() + 1);
-        let mut winners = Winners::new(message);
+    ) -> Result<(), DecodeError> {
+        let mut winners = Winners::default();
         let mut losers = Vec::new();
-        for (key, value) in object {
+        for (key, value) in object.fields() {
             let here = Place::Field(place, key);
             let Some(position) = message.position(key) else {
                 if beside == Some(key) {
@@ -243,7 +285,7 @@ impl Decoder {
                 continue;
             };
             let field = &message.fields[position];
-            if key != field.json && object.contains_key(field.json) {
+            if key != field.json && object.get(field.json).is_some() {
                 self.note(&here, Remark::Superseded { by: field.json });
                 continue;
             }
@@ -251,22 +293,24 @@ impl Decoder {
                 continue;
             }
             // A member that loses its oneof is read all the same: it may be malformed.
-            let entry = self.field(field, value, &here)?;
+            self.field(field, value, &mut open, &here)?;
             if let Label::Member(oneof) = field.label
                 && let Some(loser) = winners.enter(oneof, position)
             {
-                losers.push(loser);
+                losers.push((oneof, message.fields[loser].json));
             }
-            decoded.extend(entry.map(|entry| (field.json.to_owned(), entry)));
         }
-        for (loser, oneof) in losers {
-            let field = &message.fields[loser];
-            let by = winners.of(oneof).map_or("", |winner| message.fields[winner].json);
-            self.note(&Place::Field(place, field.json), Remark::Superseded { by });
-            decoded.retain(|(name, _)| name != field.json);
+        if losers.is_empty() {
+            self.out.end_object(&open);
+            return Ok(());
         }
-        // All at once: the keys come nearly sorted, and one by one each would be searched for.
-        Ok(decoded.into_iter().collect())
+        for (oneof, loser) in &losers {
+            let by = winners.of(*oneof).map_or("", |winner| message.fields[winner].json);
+            self.note(&Place::Field(place, loser), Remark::Superseded { by });
+        }
+        let losers: Vec<&str> = losers.into_iter().map(|(_, loser)| loser).collect();
+        self.out.end_object_without(&open, &losers);
+        Ok(())
     }
 
     /// Is null a value of its own here, rather than absence?
@@ -275,124 +319,186 @@ impl Decoder {
         single && matches!(field.kind, Kind::Message(id) if self.schema.message_at(id).form == Form::Value)
     }
 
-    /// `None` if the value is the same as absence.
-    fn field(&mut self, field: &Field, value: &Value, place: &Place<'_>) -> Result<Option<Value>, DecodeError> {
-        match field.label {
-            Label::Repeated => {
-                let Value::Array(elements) = value else {
-                    return Err(malformed(place, format!("{} where a list is wanted", shown(value))));
-                };
-                let mut decoded = Vec::with_capacity(elements.len());
-                for (index, element) in elements.iter().enumerate() {
-                    decoded.push(self.element(field.kind, element, &Place::Index(place, index))?);
+    /// A field of an object; nothing is written if the value is the same as absence.
+    fn field(
+        &mut self,
+        field: &'static Field,
+        value: impl Tree<'v>,
+        object: &mut Open,
+        place: &Place<'_>,
+    ) -> Result<(), DecodeError> {
+        match (field.label, value.shape()) {
+            (Label::Repeated, Shape::List) => {
+                if value.count() == 0 {
+                    return Ok(());
                 }
-                Ok((!decoded.is_empty()).then_some(Value::Array(decoded)))
+                self.out.field(object, field.json);
+                let mut list = self.out.open();
+                for (index, element) in value.items().enumerate() {
+                    self.out.element(&mut list);
+                    self.element(field.kind, element, &Place::Index(place, index))?;
+                }
+                self.out.end_list(&list);
+                Ok(())
             }
-            Label::Map(key_type) => {
-                let Value::Object(entries) = value else {
-                    return Err(malformed(place, format!("{} where a map is wanted", shown(value))));
-                };
-                let mut decoded = Map::new();
-                for (key, entry) in entries {
+            (Label::Repeated, other) => Err(malformed(place, format!("{} where a list is wanted", shown(other)))),
+            (Label::Map(key_type), Shape::Object) => {
+                if value.count() == 0 {
+                    return Ok(());
+                }
+                self.out.field(object, field.json);
+                let mut map = self.out.open();
+                for (key, entry) in value.fields() {
                     let here = Place::Key(place, key);
                     let key = scalars::read_key(key_type, key).map_err(|reason| malformed(&here, reason))?;
-                    decoded.insert(key, self.element(field.kind, entry, &here)?);
+                    self.out.field(&mut map, key);
+                    self.element(field.kind, entry, &here)?;
                 }
-                Ok((!decoded.is_empty()).then_some(Value::Object(decoded)))
+                self.out.end_object(&map);
+                Ok(())
             }
-            Label::Singular => {
-                let decoded = self.single(field.kind, value, place)?;
-                let zero = match field.kind {
-                    Kind::Scalar(scalar) => scalars::is_zero(scalar, &decoded),
-                    Kind::Enum(id) => {
-                        decoded.as_str().and_then(|name| self.schema.enumeration(id).number(name)) == Some(0)
+            (Label::Map(_), other) => Err(malformed(place, format!("{} where a map is wanted", shown(other)))),
+            (label, shape) => match self.leaf(field.kind, shape, place)? {
+                Some((leaf, is_zero)) => {
+                    if !(is_zero && label == Label::Singular) {
+                        self.out.field(object, field.json);
+                        self.out.leaf(leaf);
                     }
-                    Kind::Message(_) => false,
-                };
-                Ok((!zero).then_some(decoded))
-            }
-            Label::Optional | Label::Member(_) => self.single(field.kind, value, place).map(Some),
-        }
-    }
-
-    /// Of a list or a map, where nothing can be absent: null is the zero of the type.
-    fn element(&mut self, kind: Kind, value: &Value, place: &Place<'_>) -> Result<Value, DecodeError> {
-        if !value.is_null() {
-            return self.single(kind, value, place);
-        }
-        match kind {
-            Kind::Scalar(scalar) => Ok(scalars::zero(scalar)),
-            Kind::Enum(_) => self.single(kind, &0.into(), place),
-            Kind::Message(id) => match self.schema.message_at(id).form {
-                Form::Fields => Ok(Value::Object(Map::new())),
-                _ => self.single(kind, value, place),
+                    Ok(())
+                }
+                None => {
+                    self.out.field(object, field.json);
+                    self.single(field.kind, value, place)
+                }
             },
         }
     }
 
-    fn single(&mut self, kind: Kind, value: &Value, place: &Place<'_>) -> Result<Value, DecodeError> {
-        match kind {
-            Kind::Scalar(scalar) => scalars::read(scalar, value).map_err(|reason| malformed(place, reason)),
-            Kind::Enum(id) => {
-                scalars::read_enum(self.schema.enumeration(id), value).map_err(|reason| malformed(place, reason))
-            }
-            Kind::Message(id) => self.message(self.schema.message_at(id), value, place),
+    /// Of a list or a map, where nothing can be absent: null is the zero of the type.
+    fn element(&mut self, kind: Kind, value: impl Tree<'v>, place: &Place<'_>) -> Result<(), DecodeError> {
+        if !value.is_null() {
+            return self.single(kind, value, place);
         }
+        match kind {
+            Kind::Scalar(scalar) => self.out.leaf(scalars::zero(scalar)),
+            Kind::Enum(id) => {
+                let zero = scalars::zero(Scalar::Int32);
+                let read = scalars::read_enum(self.schema.enumeration(id), zero.shape());
+                self.out.leaf(read.map_err(|reason| malformed(place, reason))?);
+            }
+            Kind::Message(id) => match self.schema.message_at(id).form {
+                Form::Fields => self.empty(),
+                _ => return self.single(kind, value, place),
+            },
+        }
+        Ok(())
     }
 
-    fn any(&mut self, value: &Value, place: &Place<'_>) -> Result<Value, DecodeError> {
-        let Value::Object(object) = value else {
-            return Err(malformed(place, format!("{} where an object with @type is wanted", shown(value))));
+    fn single(&mut self, kind: Kind, value: impl Tree<'v>, place: &Place<'_>) -> Result<(), DecodeError> {
+        match (self.leaf(kind, value.shape(), place)?, kind) {
+            (Some((leaf, _)), _) => self.out.leaf(leaf),
+            (None, Kind::Message(id)) => return self.message(self.schema.message_at(id), value, place),
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// A scalar or an enum, and whether it is the zero of its type; nothing for a message.
+    fn leaf<'s>(
+        &self,
+        kind: Kind,
+        shape: Shape<'s>,
+        place: &Place<'_>,
+    ) -> Result<Option<(Leaf<'s>, bool)>, DecodeError> {
+        let leaf = match kind {
+            Kind::Message(_) => return Ok(None),
+            Kind::Scalar(scalar) => scalars::read(scalar, shape).map(|leaf| {
+                let is_zero = scalars::is_zero(scalar, leaf.shape());
+                (leaf, is_zero)
+            }),
+            Kind::Enum(id) => {
+                let declared = self.schema.enumeration(id);
+                scalars::read_enum(declared, shape).map(|leaf| {
+                    let is_zero = leaf.shape().as_text().and_then(|name| declared.number(name)) == Some(0);
+                    (leaf, is_zero)
+                })
+            }
         };
+        leaf.map(Some).map_err(|reason| malformed(place, reason))
+    }
+
+    fn empty(&mut self) {
+        let open = self.out.open();
+        self.out.end_object(&open);
+    }
+
+    fn any(&mut self, value: impl Tree<'v>, place: &Place<'_>) -> Result<(), DecodeError> {
+        if !value.is_object() {
+            return Err(malformed(place, format!("{} where an object with @type is wanted", shown(value.shape()))));
+        }
         let here = Place::Field(place, TYPE_KEY);
-        let url = match object.get(TYPE_KEY) {
-            Some(Value::String(url)) if !url.ends_with('/') && !url.is_empty() => url,
+        let url = match value.get(TYPE_KEY).map(Tree::shape) {
+            Some(Shape::Text(url)) if !url.ends_with('/') && !url.is_empty() => url,
             Some(other) => return Err(malformed(&here, format!("{} is not a type URL", shown(other)))),
             None => return Err(malformed(place, "has no @type; name the message it holds".to_owned())),
         };
         let Some(message) = self.schema.message_of_url(url) else {
-            self.note(&here, Remark::OpaqueType { url: url.clone() });
+            self.note(&here, Remark::OpaqueType { url: url.to_owned() });
             return self.untyped(value, place, Copying::Exactly);
         };
 
-        let mut result = if message.form == Form::Fields {
-            self.deeper(place, |this| this.fields(message, object, Some(TYPE_KEY), place))?
-        } else {
-            // These messages have no fields of their own to stand beside @type.
-            let inner = match object.get("value") {
-                Some(value) => self.message(message, value, &Place::Field(place, "value"))?,
-                None if message.form == Form::Empty => Value::Object(Map::new()),
-                None => return Err(malformed(place, format!("has no value, as {} needs it", message.name))),
-            };
-            Map::from_iter([("value".to_owned(), inner)])
-        };
+        let mut open = self.out.open();
+        self.out.field(&mut open, TYPE_KEY);
         // Envoy wants a host before the name, though it does not look at it.
-        let host = match url.find('/') {
-            None => "type.googleapis.com/",
-            Some(0) => "type.googleapis.com",
-            Some(_) => "",
-        };
-        result.insert(TYPE_KEY.to_owned(), format!("{host}{url}").into());
-        Ok(Value::Object(result))
+        match url.find('/') {
+            None => self.out.text(format!("type.googleapis.com/{url}")),
+            Some(0) => self.out.text(format!("type.googleapis.com{url}")),
+            Some(_) => self.out.text(url),
+        }
+        if message.form == Form::Fields {
+            return self.deeper(place, |this| this.fields(message, value, open, Some(TYPE_KEY), place));
+        }
+        // These messages have no fields of their own to stand beside @type.
+        self.out.field(&mut open, "value");
+        match value.get("value") {
+            Some(value) => self.message(message, value, &Place::Field(place, "value"))?,
+            None if message.form == Form::Empty => self.empty(),
+            None => return Err(malformed(place, format!("has no value, as {} needs it", message.name))),
+        }
+        self.out.end_object(&open);
+        Ok(())
     }
 
-    fn untyped(&mut self, value: &Value, place: &Place<'_>, copying: Copying) -> Result<Value, DecodeError> {
-        match value {
-            Value::Object(entries) => self.deeper(place, |this| {
-                let copy = |(key, entry): (&String, &Value)| {
-                    Ok((key.clone(), this.untyped(entry, &Place::Field(place, key), copying)?))
-                };
-                entries.iter().map(copy).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+    fn untyped(&mut self, value: impl Tree<'v>, place: &Place<'_>, copying: Copying) -> Result<(), DecodeError> {
+        match value.shape() {
+            Shape::Object => self.deeper(place, |this| {
+                let mut open = this.out.open();
+                for (key, entry) in value.fields() {
+                    this.out.field(&mut open, key);
+                    this.untyped(entry, &Place::Field(place, key), copying)?;
+                }
+                this.out.end_object(&open);
+                Ok(())
             }),
-            Value::Array(elements) => self.deeper(place, |this| {
-                let copy = |(index, element)| this.untyped(element, &Place::Index(place, index), copying);
-                elements.iter().enumerate().map(copy).collect::<Result<_, _>>().map(Value::Array)
+            Shape::List => self.deeper(place, |this| {
+                let mut open = this.out.open();
+                for (index, element) in value.items().enumerate() {
+                    this.out.element(&mut open);
+                    this.untyped(element, &Place::Index(place, index), copying)?;
+                }
+                this.out.end_list(&open);
+                Ok(())
             }),
-            Value::Number(number) if copying == Copying::Doubles => {
+            Shape::Number(number) if copying == Copying::Doubles => {
                 let double = number.as_f64().and_then(scalars::write_double);
-                double.ok_or_else(|| malformed(place, format!("{number} is too large for a double")))
+                let too_large = || malformed(place, format!("{number} is too large for a double"));
+                self.out.leaf(double.ok_or_else(too_large)?);
+                Ok(())
             }
-            _ => Ok(value.clone()),
+            Shape::Null => Ok(self.out.leaf(Leaf::Null)),
+            Shape::Bool(flag) => Ok(self.out.leaf(Leaf::Bool(flag))),
+            Shape::Number(number) => Ok(self.out.leaf(Leaf::Number(number.clone()))),
+            Shape::Text(text) => Ok(self.out.text(text)),
         }
     }
 }
@@ -406,29 +512,29 @@ enum Copying {
 }
 
 /// The member that holds, for each oneof of a message: the one declared last.
-struct Winners(Vec<Option<usize>>);
+#[derive(Default)]
+struct Winners(Vec<(u8, usize)>);
 
 impl Winners {
-    fn new(message: &Message) -> Self {
-        Self(vec![None; message.oneofs.len()])
-    }
-
     fn of(&self, oneof: u8) -> Option<usize> {
-        self.0.get(usize::from(oneof)).copied().flatten()
+        self.0.iter().find(|(known, _)| *known == oneof).map(|(_, winner)| *winner)
     }
 
     /// A member is given; the one that loses by that, if any.
-    fn enter(&mut self, oneof: u8, position: usize) -> Option<(usize, u8)> {
-        let winner = self.0.get_mut(usize::from(oneof))?;
-        let loser = winner.map(|other| other.min(position));
-        *winner = Some(winner.map_or(position, |other| other.max(position)));
-        loser.map(|loser| (loser, oneof))
+    fn enter(&mut self, oneof: u8, position: usize) -> Option<usize> {
+        let Some((_, winner)) = self.0.iter_mut().find(|(known, _)| *known == oneof) else {
+            self.0.push((oneof, position));
+            return None;
+        };
+        let loser = position.min(*winner);
+        *winner = position.max(*winner);
+        Some(loser)
     }
 }
 
-fn paths_of(mask: &Map<String, Value>) -> String {
-    let paths = mask.get("paths").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    paths.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+fn paths_of<'v>(mask: impl Tree<'v>) -> String {
+    let paths = mask.get("paths").into_iter().flat_map(Tree::items);
+    paths.filter_map(Tree::as_text).collect::<Vec<_>>().join(",")
 }
 
 fn malformed(place: &Place<'_>, reason: String) -> DecodeError {

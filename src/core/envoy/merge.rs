@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::scalars;
 use super::schema::{Field, Form, Kind, Label, Message, Schema};
+use crate::core::json::Tree;
 
 /// Where an `Any` names its message.
 const TYPE_KEY: &str = "@type";
@@ -68,7 +69,7 @@ fn merge_any(into: &mut Map<String, Value>, part: &Map<String, Value>) {
 }
 
 fn is_zero(wrapper: &Message, value: &Value) -> bool {
-    matches!(wrapper.fields.first().map(|field| field.kind), Some(Kind::Scalar(scalar)) if scalars::is_zero(scalar, value))
+    matches!(wrapper.fields.first().map(|field| field.kind), Some(Kind::Scalar(scalar)) if scalars::is_zero(scalar, value.shape()))
 }
 
 #[cfg(test)]

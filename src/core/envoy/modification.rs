@@ -14,11 +14,12 @@ pub enum Dialect {
     MeshProxyPatch,
 }
 
-/// One entry of a list of modifications; they run in the order of the list.
+/// One entry of a list of modifications; they run in the order of the list. `D` is a document of Envoy's, in canonical
+/// proto JSON.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Modification {
-    Resource { kind: ResourceKind, criteria: Criteria, change: ResourceChange },
-    Filter { kind: FilterKind, criteria: Criteria, change: FilterChange },
+pub enum Modification<D = Value> {
+    Resource { kind: ResourceKind, criteria: Criteria, change: ResourceChange<D> },
+    Filter { kind: FilterKind, criteria: Criteria, change: FilterChange<D> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,18 +49,18 @@ pub struct Criteria {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum ResourceChange {
-    /// Add this resource (canonical proto JSON), replacing one of the same name.
-    Add(Value),
+pub enum ResourceChange<D = Value> {
+    /// Add this resource, replacing one of the same name.
+    Add(D),
     Remove,
-    Patch(Patch<Value>),
+    Patch(Patch<D>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum FilterChange {
-    Insert(Position, Value),
+pub enum FilterChange<D = Value> {
+    Insert(Position, D),
     Remove,
-    Patch(Patch<FilterPatch>),
+    Patch(Patch<FilterPatch<D>>),
 }
 
 /// Where a filter is inserted; before and after are relative to the filter that the criteria name.
@@ -80,11 +81,11 @@ pub enum Patch<D> {
 
 /// The partial document of a filter.
 #[derive(Clone, Debug, PartialEq)]
-pub enum FilterPatch {
+pub enum FilterPatch<D = Value> {
     /// A filter with its typed config; only the config is merged.
-    Filter(Value),
+    Filter(D),
     /// The bare body of the existing filter's config, whatever its type is.
-    Body(Value),
+    Body(D),
 }
 
 /// One operation of RFC 6902.

@@ -15,6 +15,7 @@ use super::modification::{
     ResourceKind,
 };
 use super::schema::{Message, Schema};
+use crate::core::json::Tree;
 
 /// A resource of a proxy.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,7 +187,8 @@ fn patch_message(kind: MessageType, content: &mut Value, patch: &Patch<Value>) -
             let mut document = content.clone();
             run(&mut document, patches)?;
             let decoded = decode(kind, &document, Strictness::Partial);
-            *content = decoded.map_err(|error| format!("the result is no {}: {error}", kind.name()))?.value;
+            let decoded = decoded.map_err(|error| format!("the result is no {}: {error}", kind.name()))?;
+            *content = decoded.document.root().to_value();
             Ok(())
         }
     }
@@ -308,7 +310,10 @@ fn merge_config(message: &Message, config: &mut Map<String, Value>, part: Map<St
 fn read_config(url: &str, document: &Value) -> Result<Option<Map<String, Value>>, String> {
     let Some(decoded) = decode_as(short(url), document, Strictness::Partial) else { return Ok(None) };
     let decoded = decoded.map_err(|error| format!("not a valid {}: {error}", short(url)))?;
-    Ok(decoded.value.as_object().cloned())
+    Ok(match decoded.document.root().to_value() {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    })
 }
 
 fn known(url: &str) -> Option<&'static Message> {

@@ -2,35 +2,38 @@
 //!
 //! A refusal is a reason without a place; the caller knows where it is.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_PAD_INDIFFERENT, URL_SAFE_PAD_INDIFFERENT};
 use serde_json::{Number, Value};
 
 use super::schema::{Enum, Scalar};
+use crate::core::json::{Leaf, Shape};
 use crate::core::nearest::nearest;
 
 /// The canonical form of a scalar.
-pub(super) fn read(scalar: Scalar, value: &Value) -> Result<Value, String> {
+pub(super) fn read<'v>(scalar: Scalar, shape: Shape<'v>) -> Result<Leaf<'v>, String> {
     match scalar {
-        Scalar::Bool => match value {
-            Value::Bool(_) => Ok(value.clone()),
-            _ => Err(format!("{} is not a boolean; write true or false, without quotes", shown(value))),
+        Scalar::Bool => match shape {
+            Shape::Bool(flag) => Ok(Leaf::Bool(flag)),
+            _ => Err(format!("{} is not a boolean; write true or false, without quotes", shown(shape))),
         },
-        Scalar::String => match value {
-            Value::String(_) => Ok(value.clone()),
-            Value::Number(_) | Value::Bool(_) => Err(format!("{} is not text; put it in quotes", shown(value))),
-            _ => Err(format!("{} is not text", shown(value))),
+        Scalar::String => match shape {
+            Shape::Text(text) => Ok(Leaf::Text(text.into())),
+            Shape::Number(_) | Shape::Bool(_) => Err(format!("{} is not text; put it in quotes", shown(shape))),
+            _ => Err(format!("{} is not text", shown(shape))),
         },
-        Scalar::Bytes => match value.as_str().and_then(read_bytes) {
-            Some(bytes) => Ok(STANDARD.encode(bytes).into()),
-            None => Err(format!("{} is not base64 text", shown(value))),
+        Scalar::Bytes => match shape.as_text().and_then(read_bytes) {
+            Some(bytes) => Ok(Leaf::Text(STANDARD.encode(bytes).into())),
+            None => Err(format!("{} is not base64 text", shown(shape))),
         },
         Scalar::Float | Scalar::Double => {
-            let number = read_float(value).ok_or_else(|| format!("{} is not a number", shown(value)))?;
-            write_float(scalar, number).ok_or_else(|| format!("{} is too large for a float", shown(value)))
+            let number = read_float(shape).ok_or_else(|| format!("{} is not a number", shown(shape)))?;
+            write_float(scalar, number).ok_or_else(|| format!("{} is too large for a float", shown(shape)))
         }
         Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => {
-            let whole = read_whole(value).ok_or_else(|| format!("{} is not a whole number", shown(value)))?;
+            let whole = read_whole(shape).ok_or_else(|| format!("{} is not a whole number", shown(shape)))?;
             let (least, most) = bounds(scalar);
             if whole < least || whole > most {
                 return Err(format!("{whole} is outside {least} to {most}"));
@@ -41,81 +44,84 @@ pub(super) fn read(scalar: Scalar, value: &Value) -> Result<Value, String> {
 }
 
 /// What an absent value of this type means.
-pub(super) fn zero(scalar: Scalar) -> Value {
+pub(super) fn zero(scalar: Scalar) -> Leaf<'static> {
     match scalar {
-        Scalar::Bool => Value::Bool(false),
-        Scalar::String | Scalar::Bytes => Value::String(String::new()),
-        Scalar::Int64 | Scalar::Uint64 => Value::String("0".to_owned()),
-        Scalar::Int32 | Scalar::Uint32 | Scalar::Float | Scalar::Double => Value::Number(0.into()),
+        Scalar::Bool => Leaf::Bool(false),
+        Scalar::String | Scalar::Bytes => Leaf::Text("".into()),
+        Scalar::Int64 | Scalar::Uint64 => Leaf::Text("0".into()),
+        Scalar::Int32 | Scalar::Uint32 | Scalar::Float | Scalar::Double => Leaf::Number(0.into()),
     }
 }
 
 /// Is this canonical value the zero of its type?
-pub(super) fn is_zero(scalar: Scalar, value: &Value) -> bool {
-    match (scalar, value) {
-        (Scalar::Int64 | Scalar::Uint64, Value::String(text)) => text == "0",
-        (_, Value::String(text)) => text.is_empty(),
-        (_, Value::Number(number)) => number.as_i64() == Some(0),
-        (_, Value::Bool(value)) => !value,
+pub(super) fn is_zero(scalar: Scalar, shape: Shape<'_>) -> bool {
+    match (scalar, shape) {
+        (Scalar::Int64 | Scalar::Uint64, Shape::Text(text)) => text == "0",
+        (_, Shape::Text(text)) => text.is_empty(),
+        (_, Shape::Number(number)) => number.as_i64() == Some(0),
+        (_, Shape::Bool(value)) => !value,
         _ => false,
     }
 }
 
 /// The canonical form of a map's key.
-pub(super) fn read_key(scalar: Scalar, key: &str) -> Result<String, String> {
+pub(super) fn read_key<'v>(scalar: Scalar, key: &'v str) -> Result<Cow<'v, str>, String> {
     match scalar {
-        Scalar::Bool if matches!(key, "true" | "false") => Ok(key.to_owned()),
-        Scalar::Bool => Err(format!("{} is not a boolean key", shown(&key.into()))),
-        Scalar::String | Scalar::Bytes | Scalar::Float | Scalar::Double => Ok(key.to_owned()),
-        _ => match read(scalar, &Value::from(key))? {
-            Value::String(text) => Ok(text),
-            other => Ok(other.to_string()),
+        Scalar::Bool if matches!(key, "true" | "false") => Ok(key.into()),
+        Scalar::Bool => Err(format!("{} is not a boolean key", shown(Shape::Text(key)))),
+        Scalar::String | Scalar::Bytes | Scalar::Float | Scalar::Double => Ok(key.into()),
+        _ => match read(scalar, Shape::Text(key))? {
+            Leaf::Text(text) => Ok(text),
+            other => Ok(shown(other.shape()).into()),
         },
     }
 }
 
 /// The canonical form of an enum value: its name, or its number if the enum does not declare it.
-pub(super) fn read_enum(declared: &Enum, value: &Value) -> Result<Value, String> {
-    let number = match value {
-        Value::String(name) => declared.number(name).ok_or_else(|| {
+pub(super) fn read_enum(declared: &Enum, shape: Shape<'_>) -> Result<Leaf<'static>, String> {
+    let number = match shape {
+        Shape::Text(name) => declared.number(name).ok_or_else(|| {
             let names = declared.values.iter().map(|(name, _)| *name);
             match nearest(name, names.clone()) {
-                Some(near) => format!("unknown value {}; did you mean {near}?", shown(value)),
+                Some(near) => format!("unknown value {}; did you mean {near}?", shown(shape)),
                 None => {
                     let known: Vec<&str> = names.take(12).collect();
-                    format!("unknown value {}; known: {}", shown(value), known.join(", "))
+                    format!("unknown value {}; known: {}", shown(shape), known.join(", "))
                 }
             }
         })?,
-        _ => read_whole(value)
+        _ => read_whole(shape)
             .and_then(|number| i32::try_from(number).ok())
-            .ok_or_else(|| format!("{} is neither a name nor a number of an enum", shown(value)))?,
+            .ok_or_else(|| format!("{} is neither a name nor a number of an enum", shown(shape)))?,
     };
-    Ok(declared.name_of(number).map_or_else(|| number.into(), Value::from))
+    Ok(declared.name_of(number).map_or_else(|| Leaf::Number(number.into()), |name| Leaf::Text(name.into())))
 }
 
 /// A double as protobuf prints it: without a fraction if it has none.
-pub(super) fn write_double(number: f64) -> Option<Value> {
+pub(super) fn write_double(number: f64) -> Option<Leaf<'static>> {
     // Up to here every whole double is exact, and prints in full.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let negative_zero = number == 0.0 && number.is_sign_negative();
     #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
     if number.fract() == 0.0 && number.abs() <= EXACT && !negative_zero {
-        return Some((number as i64).into());
+        return Some(Leaf::Number((number as i64).into()));
     }
-    Number::from_f64(number).map(Value::Number)
+    Number::from_f64(number).map(Leaf::Number)
 }
 
 /// The value in a message: short, as JSON.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn shown(shape: Shape<'_>) -> String {
     const LONGEST: usize = 60;
-    match value {
-        Value::Object(_) => "an object".to_owned(),
-        Value::Array(_) => "a list".to_owned(),
-        Value::String(text) if text.chars().count() > LONGEST => {
+    match shape {
+        Shape::Null => "null".to_owned(),
+        Shape::Bool(flag) => flag.to_string(),
+        Shape::Number(number) => number.to_string(),
+        Shape::Object => "an object".to_owned(),
+        Shape::List => "a list".to_owned(),
+        Shape::Text(text) if text.chars().count() > LONGEST => {
             format!("{}…", Value::from(text.chars().take(LONGEST).collect::<String>()))
         }
-        _ => value.to_string(),
+        Shape::Text(text) => Value::from(text).to_string(),
     }
 }
 
@@ -124,15 +130,15 @@ pub(super) fn read_bytes(text: &str) -> Option<Vec<u8>> {
 }
 
 /// A whole number: `7`, `7.0`, `7e0` or `"7"`, but not `"7.0"`.
-pub(super) fn read_whole(value: &Value) -> Option<i128> {
-    match value {
-        Value::Number(number) => number.as_i128().or_else(|| {
+pub(super) fn read_whole(shape: Shape<'_>) -> Option<i128> {
+    match shape {
+        Shape::Number(number) => number.as_i128().or_else(|| {
             let float = number.as_f64()?;
             // Wide enough for every integer type, narrow enough for the cast.
             #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^65")]
             (float.fract() == 0.0 && float.abs() < 36_893_488_147_419_103_232.0).then_some(float as i128)
         }),
-        Value::String(text) => {
+        Shape::Text(text) => {
             let digits = text.strip_prefix('-').unwrap_or(text);
             let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             let leading_zero = digits.len() > 1 && digits.starts_with('0');
@@ -142,26 +148,24 @@ pub(super) fn read_whole(value: &Value) -> Option<i128> {
     }
 }
 
-pub(super) fn read_float(value: &Value) -> Option<f64> {
-    match value {
-        Value::Number(number) => number.as_f64(),
-        Value::String(text) => match text.as_str() {
-            "NaN" => Some(f64::NAN),
-            "Infinity" => Some(f64::INFINITY),
-            "-Infinity" => Some(f64::NEG_INFINITY),
-            // The grammar of JSON, which is narrower than Rust's.
-            number => serde_json::from_str::<Number>(number).ok()?.as_f64(),
-        },
+pub(super) fn read_float(shape: Shape<'_>) -> Option<f64> {
+    match shape {
+        Shape::Number(number) => number.as_f64(),
+        Shape::Text("NaN") => Some(f64::NAN),
+        Shape::Text("Infinity") => Some(f64::INFINITY),
+        Shape::Text("-Infinity") => Some(f64::NEG_INFINITY),
+        // The grammar of JSON, which is narrower than Rust's.
+        Shape::Text(number) => serde_json::from_str::<Number>(number).ok()?.as_f64(),
         _ => None,
     }
 }
 
-fn write_float(scalar: Scalar, number: f64) -> Option<Value> {
+fn write_float(scalar: Scalar, number: f64) -> Option<Leaf<'static>> {
     if number.is_nan() {
-        return Some("NaN".into());
+        return Some(Leaf::Text("NaN".into()));
     }
     if number.is_infinite() {
-        return Some(if number > 0.0 { "Infinity" } else { "-Infinity" }.into());
+        return Some(Leaf::Text(if number > 0.0 { "Infinity" } else { "-Infinity" }.into()));
     }
     if scalar == Scalar::Double {
         return write_double(number);
@@ -182,10 +186,10 @@ fn bounds(scalar: Scalar) -> (i128, i128) {
 }
 
 /// 64 bits as text, because a JSON reader may lose the last of them.
-fn write_whole(scalar: Scalar, whole: i128) -> Value {
+fn write_whole(scalar: Scalar, whole: i128) -> Leaf<'static> {
     match (scalar, i64::try_from(whole)) {
-        (Scalar::Int32 | Scalar::Uint32, Ok(number)) => number.into(),
-        _ => whole.to_string().into(),
+        (Scalar::Int32 | Scalar::Uint32, Ok(number)) => Leaf::Number(number.into()),
+        _ => Leaf::Text(whole.to_string().into()),
     }
 }
 
@@ -194,10 +198,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::core::json::Tree;
 
     #[track_caller]
     fn check(scalar: Scalar, value: Value, expected: Option<Value>) {
-        assert_eq!(read(scalar, &value).ok(), expected, "{scalar:?} {value}");
+        let read = read(scalar, value.shape()).ok();
+        assert_eq!(read.as_ref().map(Leaf::shape), expected.as_ref().map(Tree::shape), "{scalar:?} {value}");
     }
 
     #[test]
@@ -255,10 +261,10 @@ mod tests {
 
     #[test]
     fn keys_are_typed() {
-        assert_eq!(read_key(Scalar::String, "a b"), Ok("a b".to_owned()));
-        assert_eq!(read_key(Scalar::Int64, "-5"), Ok("-5".to_owned()));
-        assert_eq!(read_key(Scalar::Uint32, "5"), Ok("5".to_owned()));
-        assert_eq!(read_key(Scalar::Bool, "true"), Ok("true".to_owned()));
+        assert_eq!(read_key(Scalar::String, "a b"), Ok("a b".into()));
+        assert_eq!(read_key(Scalar::Int64, "-5"), Ok("-5".into()));
+        assert_eq!(read_key(Scalar::Uint32, "5"), Ok("5".into()));
+        assert_eq!(read_key(Scalar::Bool, "true"), Ok("true".into()));
         assert!(read_key(Scalar::Uint32, "-5").is_err());
         assert!(read_key(Scalar::Int64, "five").is_err());
         assert!(read_key(Scalar::Bool, "yes").is_err());
@@ -266,7 +272,7 @@ mod tests {
 
     #[test]
     fn refusals_say_what_to_do() {
-        let reason = |scalar, value| read(scalar, &value).unwrap_err();
+        let reason = |scalar, value: Value| read(scalar, value.shape()).unwrap_err();
         assert_eq!(
             reason(Scalar::Bool, json!("yes")),
             r#""yes" is not a boolean; write true or false, without quotes"#

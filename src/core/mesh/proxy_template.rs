@@ -8,13 +8,13 @@ use crate::core::envoy::modification::Modification;
 
 /// At most one template applies to a proxy: the one whose best selector is the most specific.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ProxyTemplate {
+pub struct ProxyTemplate<D = Value> {
     /// Each a set of tags that one inbound must carry; no selector selects every proxy.
     pub selectors: Vec<BTreeMap<String, String>>,
     pub imports: Vec<Profile>,
     /// Whole resources that replace generated ones of the same name, after all policies.
-    pub resources: Vec<RawResource>,
-    pub modifications: Vec<Modification>,
+    pub resources: Vec<RawResource<D>>,
+    pub modifications: Vec<Modification<D>>,
 }
 
 /// A named set of generated resources.
@@ -27,11 +27,11 @@ pub enum Profile {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct RawResource {
+pub struct RawResource<D = Value> {
     pub name: String,
     pub version: String,
     /// Canonical proto JSON with its `@type`.
-    pub resource: Value,
+    pub resource: D,
 }
 
 impl Profile {

@@ -1,7 +1,6 @@
 //! The kinds of group `kuma.io`: where each may be written, and by which control plane.
 
-use serde_json::Value;
-
+use crate::core::json::{Json, Tree};
 use crate::core::mesh::policy::PolicyKind;
 
 /// What is known of the kind of an object.
@@ -79,9 +78,9 @@ const KINDS: &[Catalogued] = &[
 
 impl Catalogued {
     /// What is known of the object's kind; `None` for a kind of somebody else.
-    pub(super) fn of(object: &Value) -> Option<Self> {
-        let group = object.get("apiVersion")?.as_str()?.split('/').next()?;
-        Self::find(group, object.get("kind")?.as_str()?)
+    pub(super) fn of(object: Json<'_>) -> Option<Self> {
+        let group = object.get("apiVersion")?.as_text()?.split('/').next()?;
+        Self::find(group, object.get("kind")?.as_text()?)
     }
 
     pub(super) fn find(group: &str, kind: &str) -> Option<Self> {

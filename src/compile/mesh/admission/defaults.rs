@@ -6,6 +6,8 @@ use ::json_patch::{AddOperation, PatchOperation};
 use jsonptr::PointerBuf;
 use serde_json::{Map, Value};
 
+use crate::core::json::{Json, Tree};
+
 use super::catalogue::{Catalogued, Scope, Writers};
 use super::{
     ControlPlane, DEFAULT_MESH, MESH_LABEL, Mode, ORIGIN_LABEL, ROLE_LABEL, Refusal, RefusalKind, Request, ZONE_LABEL,
@@ -40,8 +42,7 @@ fn wanted_labels(
     plane: &ControlPlane,
 ) -> Result<BTreeMap<&'static str, String>, Refusal> {
     let object = request.object;
-    let metadata = object.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(Value::as_str);
-    let namespace = metadata.unwrap_or(request.namespace);
+    let namespace = object.at(&["metadata", "namespace"]).and_then(Tree::as_text).unwrap_or(request.namespace);
     let mut labels = BTreeMap::new();
     let mut unless_there = |name, value: &str| {
         if label(object, name).is_none() {
@@ -49,7 +50,7 @@ fn wanted_labels(
         }
     };
     if kind.scope == Scope::Mesh {
-        let mesh = object.get("mesh").and_then(Value::as_str).filter(|mesh| !mesh.is_empty()).unwrap_or(DEFAULT_MESH);
+        let mesh = object.get("mesh").and_then(Tree::as_text).filter(|mesh| !mesh.is_empty()).unwrap_or(DEFAULT_MESH);
         // No label can have any other value: the review tells better what is wrong than the API server would.
         if fault_of_name(mesh).is_none() {
             unless_there(MESH_LABEL, mesh);
@@ -70,7 +71,7 @@ fn wanted_labels(
             unless_there(NAMESPACE_LABEL, namespace);
         }
         if kind.name == "Dataplane" {
-            let gateway = object.pointer("/spec/networking/gateway").is_some_and(|gateway| !gateway.is_null());
+            let gateway = object.at(&["spec", "networking", "gateway"]).is_some_and(|gateway| !gateway.is_null());
             unless_there(PROXY_TYPE_LABEL, if gateway { "gateway" } else { "sidecar" });
         }
         if kind.policy.is_some() {
@@ -85,16 +86,15 @@ fn wanted_labels(
 
 /// Adds operations that bring entries into a map of the metadata.
 fn complete(
-    object: &Value,
+    object: Json<'_>,
     map: &'static str,
     entries: BTreeMap<&'static str, String>,
     operations: &mut Vec<PatchOperation>,
 ) {
-    let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
-    let present = metadata.and_then(|metadata| metadata.get(map)).and_then(Value::as_object);
+    let present = object.at(&["metadata", map]).filter(|present| present.is_object());
     let missing = entries
         .into_iter()
-        .filter(|(name, value)| present.and_then(|present| present.get(*name)).and_then(Value::as_str) != Some(value));
+        .filter(|(name, value)| present.and_then(|present| present.get(name)).and_then(Tree::as_text) != Some(value));
     let mut add = |tokens: &[&str], value: Value| {
         operations
             .push(PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(tokens.iter().copied()), value }));

@@ -1,7 +1,6 @@
 //! The role of a policy follows from where it is and what its `to` refers to.
 
-use serde_json::Value;
-
+use crate::core::json::{Json, Tree};
 use crate::core::mesh::policy::Role;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::{FieldPath, Problem, Reason};
@@ -30,33 +29,29 @@ impl RoleError {
 }
 
 /// The role of a policy in `namespace`; empty for a policy without one.
-pub fn role(policy: &Value, namespace: &str, system_namespace: &str) -> Result<Role, RoleError> {
+pub fn role(policy: Json<'_>, namespace: &str, system_namespace: &str) -> Result<Role, RoleError> {
     if namespace.is_empty() || namespace == system_namespace {
         return Ok(Role::System);
     }
-    let list = |name: &str| {
-        let list = policy.get("spec").and_then(|spec| spec.get(name)).and_then(Value::as_array);
-        list.map(Vec::as_slice).unwrap_or_default()
-    };
-    let to = list("to");
-    if to.is_empty() {
+    let list = |name: &str| policy.at(&["spec", name]).into_iter().flat_map(Tree::items);
+    let entries = list("to").count();
+    if entries == 0 {
         return Ok(Role::WorkloadOwner);
     }
-    if !list("from").is_empty() {
+    if list("from").next().is_some() {
         return Err(RoleError::ToAndFrom);
     }
-    let produced = to.iter().filter(|entry| is_produced_in(entry, namespace)).count();
+    let produced = list("to").filter(|entry| is_produced_in(*entry, namespace)).count();
     match produced {
         0 => Ok(Role::Consumer),
-        all if all == to.len() => Ok(Role::Producer),
+        all if all == entries => Ok(Role::Producer),
         _ => Err(RoleError::Mixed),
     }
 }
 
 /// Whether the entry names a service or route of the namespace itself.
-fn is_produced_in(entry: &Value, namespace: &str) -> bool {
-    let reference = entry.get("targetRef");
-    let field = |name: &str| reference.and_then(|it| it.get(name)).and_then(Value::as_str).unwrap_or_default();
+fn is_produced_in(entry: Json<'_>, namespace: &str) -> bool {
+    let field = |name: &str| entry.at(&["targetRef", name]).and_then(Tree::as_text).unwrap_or_default();
     let kind = TargetKind::parse(field("kind"));
     let owned = kind.is_some_and(|kind| kind == TargetKind::MeshService || kind.is_route());
     owned && !field("name").is_empty() && (field("namespace").is_empty() || field("namespace") == namespace)
@@ -64,13 +59,15 @@ fn is_produced_in(entry: &Value, namespace: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::core::json::Document;
 
     #[track_caller]
     fn check(spec: Value, namespace: &str, expected: Result<Role, RoleError>) {
-        assert_eq!(role(&json!({"spec": spec}), namespace, "kuma-system"), expected, "{spec}");
+        let policy = json!({"spec": spec});
+        assert_eq!(role(Document::from(&policy).root(), namespace, "kuma-system"), expected, "{spec}");
     }
 
     #[test]

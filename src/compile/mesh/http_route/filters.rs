@@ -6,10 +6,11 @@ use crate::compile::format::{is_dns_subdomain, is_ip};
 use crate::compile::mesh::backend_ref;
 use crate::compile::reader::{Node, Object};
 use crate::compile::scalars::INT32;
+use crate::compile::way::Way;
 use crate::core::mesh::http_route::{
     Filter, HeaderChange, HostChange, Mirror, PathChange, Redirect, RedirectStatus, Rewrite,
 };
-use crate::core::problem::{FieldPath, Reason};
+use crate::core::problem::Reason;
 
 /// The types of a filter: the name, the key of its body, and an older spelling of that key.
 const TYPES: &[(&str, &str, Option<&str>)] = &[
@@ -39,9 +40,9 @@ pub(super) fn read_list(list: &Node<'_>, surroundings: Surroundings, findings: &
 pub(super) fn redirects(list: &Node<'_>) -> bool {
     list.list(&mut Findings::default()).iter().any(|filter| {
         let kind = filter.below("type");
-        match kind.value() {
-            Some(kind) => kind.as_str() == Some("RequestRedirect"),
-            None => filter.below("requestRedirect").is_present(),
+        match kind.is_present() {
+            true => kind.as_text() == Some("RequestRedirect"),
+            false => filter.below("requestRedirect").is_present(),
         }
     })
 }
@@ -114,7 +115,7 @@ fn read_headers(body: &Node<'_>, findings: &mut Findings) -> Option<HeaderChange
     let mut remove = Vec::new();
     for header in removed {
         let name = header.text(findings).unwrap_or_default().into_owned();
-        note_name(&name, &header.path.field("name"), &mut names, findings);
+        note_name(&name, header.path.field("name"), &mut names, findings);
         remove.push(name);
     }
     (findings.errors.len() == before).then_some(HeaderChange { set, add, remove })
@@ -127,14 +128,14 @@ fn read_pairs(list: &Node<'_>, names: &mut Vec<String>, findings: &mut Findings)
         let (name_field, value) = (object.get("name"), object.get("value"));
         object.warn_of_unknown(findings);
         let name = name_field.text(findings).unwrap_or_default().into_owned();
-        note_name(&name, &name_field.path, names, findings);
+        note_name(&name, name_field.path, names, findings);
         pairs.push((name, value.text(findings).unwrap_or_default().into_owned()));
     }
     pairs
 }
 
 /// A header may be named once in all lists of a modifier.
-fn note_name(name: &str, path: &FieldPath, names: &mut Vec<String>, findings: &mut Findings) {
+fn note_name(name: &str, path: Way<'_>, names: &mut Vec<String>, findings: &mut Findings) {
     if names.iter().any(|known| known == name) {
         findings.refuse(path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
     } else {
@@ -198,10 +199,10 @@ fn read_hostname(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
 }
 
 fn read_path(field: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) -> Option<PathChange> {
-    if let Some(serde_json::Value::String(path)) = field.value() {
+    if let Some(path) = field.as_text() {
         let message = "an older form: write `{type: ReplaceFullPath, replaceFullPath: …}`";
         findings.warn(&field.path, Reason::Deprecated, message);
-        return Some(PathChange::Full(path.clone()));
+        return Some(PathChange::Full(path.to_owned()));
     }
     if !field.is_present() {
         return None;

@@ -3,12 +3,13 @@
 use crate::compile::Findings;
 use crate::compile::format::regex_error;
 use crate::compile::reader::{Node, Object};
+use crate::core::json::Tree;
 use crate::core::mesh::http_route::{HeaderMatch, HeaderTest, Match, Method, PathMatch, QueryMatch, QueryTest};
 use crate::core::problem::Reason;
 
 /// Reads a list of matches, or the single one that older documents write without a list.
 pub(super) fn read_list(field: &Node<'_>, findings: &mut Findings) -> Vec<Match> {
-    if field.value().is_some_and(serde_json::Value::is_object) {
+    if field.value().is_some_and(Tree::is_object) {
         findings.warn(&field.path, Reason::Deprecated, "an older form: write a list of matches");
         return read(field, findings);
     }
@@ -85,7 +86,7 @@ fn read_path(field: &Node<'_>, findings: &mut Findings) -> Option<PathMatch> {
 }
 
 fn read_path_type(kind: &Node<'_>, findings: &mut Findings) -> Option<&'static str> {
-    if kind.value().and_then(|kind| kind.as_str()) == Some("Prefix") {
+    if kind.as_text() == Some("Prefix") {
         findings.warn(&kind.path, Reason::Deprecated, "an older form: write `PathPrefix`");
         return Some("PathPrefix");
     }

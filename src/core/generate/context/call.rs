@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::core::generate::fetch::Fetch;
 use crate::core::generate::gate::{Gate, Refusal};
-use crate::core::structural::describe;
+use crate::core::json::Tree;
 
 /// A call whose variables have their values.
 #[derive(Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(super) fn text_of<'v>(value: &'v Value, field: &'static str) -> Result<&'v s
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
         // The value itself may be secret.
-        Some(other) => Err(format!("`{field}` must become text, but became {}", describe(other))),
+        Some(other) => Err(format!("`{field}` must become text, but became {}", other.shape().describe())),
     }
 }
 

@@ -6,22 +6,28 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::Deserializer;
+use serde_json::{Deserializer, Number};
 
-pub(super) struct Cursor<'a> {
+use super::blocks::{length_of_nested, length_of_text};
+use super::{Builder, Document, Leaf};
+
+/// How deep a document may be nested; `serde_json` stops there too.
+const DEEPEST: usize = 127;
+
+pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
     /// Visits the entries of the object that stands here. The visitor must read or skip each value.
-    pub(super) fn entries(
+    pub fn entries(
         &mut self,
-        mut visit: impl FnMut(&str, &mut Self) -> Result<(), String>,
+        mut visit: impl FnMut(Cow<'a, str>, &mut Self) -> Result<(), String>,
     ) -> Result<(), String> {
         self.expect(b'{', "an object")?;
         if self.accept(b'}') {
@@ -31,7 +37,7 @@ impl<'a> Cursor<'a> {
             self.space();
             let key = self.text_here()?;
             self.expect(b':', "`:`")?;
-            visit(&key, self)?;
+            visit(key, self)?;
             if self.accept(b'}') {
                 return Ok(());
             }
@@ -39,8 +45,23 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Visits the elements of the list that stands here. The visitor must read or skip each.
+    pub fn elements(&mut self, mut visit: impl FnMut(&mut Self) -> Result<(), String>) -> Result<(), String> {
+        self.expect(b'[', "a list")?;
+        if self.accept(b']') {
+            return Ok(());
+        }
+        loop {
+            visit(self)?;
+            if self.accept(b']') {
+                return Ok(());
+            }
+            self.expect(b',', "`,` or `]`")?;
+        }
+    }
+
     /// Whether null stands here; if so it is passed.
-    pub(super) fn null(&mut self) -> bool {
+    pub fn null(&mut self) -> bool {
         self.space();
         let is_null = self.text[self.at..].starts_with("null");
         if is_null {
@@ -50,7 +71,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text that stands here, borrowed where it holds no escape.
-    pub(super) fn text(&mut self) -> Result<Cow<'a, str>, String> {
+    pub fn text(&mut self) -> Result<Cow<'a, str>, String> {
         self.space();
         match self.peek() {
             Some(b'"') => self.text_here(),
@@ -58,8 +79,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the value that stands here.
-    pub(super) fn read<T: Deserialize<'a>>(&mut self) -> Result<T, String> {
+    /// Reads the value that stands here into a document.
+    pub fn read_into(&mut self, builder: &mut Builder<'a>) -> Result<(), String> {
+        self.value(builder, DEEPEST)
+    }
+
+    /// Reads the value that stands here as something that knows how to.
+    pub fn read<T: Deserialize<'a>>(&mut self) -> Result<T, String> {
         let from = self.at;
         let mut values = Deserializer::from_str(&self.text[from..]).into_iter();
         match values.next() {
@@ -73,17 +99,17 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over the value that stands here.
-    pub(super) fn skip(&mut self) -> Result<(), String> {
+    pub fn skip(&mut self) -> Result<(), String> {
         self.space();
         match self.peek() {
-            Some(b'"') => self.string().map(drop),
-            Some(b'{' | b'[') => self.nested(),
-            _ => self.word(),
+            Some(b'"') => self.pass(length_of_text),
+            Some(b'{' | b'[') => self.pass(length_of_nested),
+            _ => self.word().map(drop),
         }
     }
 
     /// Nothing but space may follow.
-    pub(super) fn end(mut self) -> Result<(), String> {
+    pub fn end(mut self) -> Result<(), String> {
         self.space();
         match self.peek() {
             None => Ok(()),
@@ -91,51 +117,77 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    fn value(&mut self, builder: &mut Builder<'a>, depth: usize) -> Result<(), String> {
+        self.space();
+        let below = || depth.checked_sub(1).ok_or_else(|| format!("nested deeper than {DEEPEST} levels"));
+        match self.peek() {
+            Some(b'"') => builder.text(self.text_here()?),
+            Some(b'{') => {
+                let (below, mut open) = (below()?, builder.open());
+                self.entries(|name, cursor| {
+                    builder.field(&mut open, name);
+                    cursor.value(builder, below)
+                })?;
+                builder.end_object(&open);
+            }
+            Some(b'[') => {
+                let (below, mut open) = (below()?, builder.open());
+                self.elements(|cursor| {
+                    builder.element(&mut open);
+                    cursor.value(builder, below)
+                })?;
+                builder.end_list(&open);
+            }
+            _ => self.scalar(builder)?,
+        }
+        Ok(())
+    }
+
+    /// Reads a number, or one of the words of JSON.
+    fn scalar(&mut self, builder: &mut Builder<'a>) -> Result<(), String> {
+        let from = self.at;
+        match self.word()? {
+            "null" => builder.leaf(Leaf::Null),
+            "true" => builder.leaf(Leaf::Bool(true)),
+            "false" => builder.leaf(Leaf::Bool(false)),
+            word => match plain_number(word) {
+                Some(number) => builder.leaf(Leaf::Number(number.into())),
+                None => {
+                    let number: Result<Number, _> = serde_json::from_str(word);
+                    builder.leaf(Leaf::Number(number.map_err(|error| format!("{error}, counted from byte {from}"))?));
+                }
+            },
+        }
+        Ok(())
+    }
+
     fn text_here(&mut self) -> Result<Cow<'a, str>, String> {
         let from = self.at;
         if self.peek() != Some(b'"') {
             return Err(self.unexpected("text"));
         }
-        if self.string()? {
-            return serde_json::from_str(&self.text[from..self.at]).map(Cow::Owned).map_err(|error| error.to_string());
-        }
-        Ok(Cow::Borrowed(&self.text[from + 1..self.at - 1]))
-    }
-
-    /// Passes the string that begins here; whether it holds an escape.
-    fn string(&mut self) -> Result<bool, String> {
-        let (end, has_escapes) = end_of_string(self.text.as_bytes(), self.at + 1).ok_or_else(|| self.ends())?;
+        let (end, is_plain) = end_of_text(self.text.as_bytes(), from + 1).ok_or_else(|| self.ends())?;
         self.at = end;
-        Ok(has_escapes)
-    }
-
-    /// Passes the object or list that begins here, whatever is in it.
-    fn nested(&mut self) -> Result<(), String> {
-        let bytes = self.text.as_bytes();
-        let (mut at, mut open) = (self.at, 0_usize);
-        while let Some(byte) = bytes.get(at) {
-            at += 1;
-            match byte {
-                b'"' => at = end_of_string(bytes, at).ok_or_else(|| self.ends())?.0,
-                b'{' | b'[' => open += 1,
-                b'}' | b']' if open == 1 => {
-                    self.at = at;
-                    return Ok(());
-                }
-                b'}' | b']' => open -= 1,
-                _ => {}
-            }
+        if is_plain {
+            return Ok(Cow::Borrowed(&self.text[from + 1..end - 1]));
         }
-        Err(self.ends())
+        let read = serde_json::from_str(&self.text[from..end]).map(Cow::Owned);
+        read.map_err(|error| format!("{error}, counted from byte {from}"))
     }
 
-    /// Passes a number, or one of the words of JSON.
-    fn word(&mut self) -> Result<(), String> {
+    /// Passes as much as the value has that begins here.
+    fn pass(&mut self, length: fn(&[u8]) -> Option<usize>) -> Result<(), String> {
+        self.at += length(&self.text.as_bytes()[self.at..]).ok_or_else(|| self.ends())?;
+        Ok(())
+    }
+
+    /// Passes what looks like a number, or like one of the words of JSON.
+    fn word(&mut self) -> Result<&'a str, String> {
         let from = self.at;
         while matches!(self.peek(), Some(byte) if byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) {
             self.at += 1;
         }
-        if self.at == from { Err(self.unexpected("a value")) } else { Ok(()) }
+        if self.at == from { Err(self.unexpected("a value")) } else { Ok(&self.text[from..self.at]) }
     }
 
     fn space(&mut self) {
@@ -171,27 +223,52 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Where the string ends whose content begins at `from`, and whether it holds an escape.
-fn end_of_string(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
-    let (mut at, mut has_escapes) = (from, false);
+impl<'a> Document<'a> {
+    /// Reads a whole text.
+    pub fn read(text: &'a str) -> Result<Self, String> {
+        let (mut cursor, mut builder) = (Cursor::new(text), Builder::default());
+        cursor.read_into(&mut builder)?;
+        cursor.end()?;
+        Ok(builder.finish())
+    }
+}
+
+/// A whole number without sign, fraction or exponent, and small enough to be certain of.
+fn plain_number(text: &str) -> Option<u64> {
+    const MOST_DIGITS: usize = 18;
+    let has_leading_zero = text.len() > 1 && text.starts_with('0');
+    if text.len() > MOST_DIGITS || has_leading_zero || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// Where the text ends whose content begins at `from`, and whether it is what it says: no escapes, and nothing that would
+/// have to be escaped.
+fn end_of_text(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
+    let (mut at, mut is_plain) = (from, true);
     loop {
         at = next_mark(bytes, at);
         match bytes.get(at)? {
-            b'"' => return Some((at + 1, has_escapes)),
+            b'"' => return Some((at + 1, is_plain)),
             b'\\' => {
-                has_escapes = true;
+                is_plain = false;
                 at += 2;
             }
-            _ => at += 1,
+            byte => {
+                is_plain &= *byte >= b' ';
+                at += 1;
+            }
         }
     }
 }
 
-/// Where the next quote or backslash is, or less than eight bytes before it or the end: eight bytes are looked at in one go.
+/// Where the next quote, backslash or control character is, or less than eight bytes before it or the end: eight bytes
+/// are looked at in one go.
 fn next_mark(bytes: &[u8], mut at: usize) -> usize {
     while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
         let eight = u64::from_le_bytes(*eight);
-        let found = lanes_with(eight, b'"') | lanes_with(eight, b'\\');
+        let found = lanes_with(eight, b'"') | lanes_with(eight, b'\\') | lanes_below(eight, b' ');
         if found != 0 {
             return at + (found.trailing_zeros() / 8) as usize;
         }
@@ -200,12 +277,17 @@ fn next_mark(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
+const ONES: u64 = u64::from_le_bytes([1; 8]);
+const TOPS: u64 = ONES << 7;
+
 /// The highest bit of each byte that is `wanted`; above the first of them, of others too.
 fn lanes_with(eight: u64, wanted: u8) -> u64 {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    const TOPS: u64 = ONES << 7;
-    let zero_where_wanted = eight ^ (ONES * u64::from(wanted));
-    zero_where_wanted.wrapping_sub(ONES) & !zero_where_wanted & TOPS
+    lanes_below(eight ^ (ONES * u64::from(wanted)), 1)
+}
+
+/// The highest bit of each byte that is below `bound`; above the first of them, of others too.
+fn lanes_below(eight: u64, bound: u8) -> u64 {
+    eight.wrapping_sub(ONES * u64::from(bound)) & !eight & TOPS
 }
 
 #[cfg(test)]
@@ -213,6 +295,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};
 
+    use super::super::Tree;
     use super::*;
 
     fn value() -> impl Strategy<Value = Value> {
@@ -267,8 +350,9 @@ mod tests {
         #[test]
         fn no_text_panics(text in "[{}\\[\\]\",:\\\\ntu l\u{e9}0-9]{0,40}") {
             let mut cursor = Cursor::new(&text);
-            let _ = cursor.entries(|key, cursor| match key.len() % 3 {
+            let _ = cursor.entries(|key, cursor| match key.len() % 4 {
                 0 => cursor.skip(),
+                3 => cursor.read_into(&mut Builder::default()),
                 1 => cursor.read::<Value>().map(drop),
                 _ => cursor.text().map(drop),
             });
