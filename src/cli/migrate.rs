@@ -80,7 +80,7 @@ impl Done {
     fn from(source: Source, settings: &Settings) -> Self {
         let migration = migrate(&source.text, settings).unwrap_or_else(|error| {
             let problem =
-                Problem::new(&FieldPath::root(), Reason::Format, format!("not readable as YAML: {}", error.reason));
+                Problem::new(FieldPath::root(), Reason::Format, format!("not readable as YAML: {}", error.reason));
             let remaining = vec![Remark { position: error.position, problem }];
             let broken = Migrated { kind: String::new(), name: String::new(), changes: Vec::new(), remaining };
             Migration { text: source.text.clone(), documents: vec![broken] }

@@ -91,7 +91,7 @@ fn inspect(loaded: Loaded, version: KumaVersion, system_namespace: &str) -> Repo
         Ok(document) => document,
         Err(error) => {
             let problem =
-                Problem::new(&FieldPath::root(), Reason::Format, format!("not readable as YAML: {}", error.reason));
+                Problem::new(FieldPath::root(), Reason::Format, format!("not readable as YAML: {}", error.reason));
             let error = || Finding { position: error.position, problem: problem.clone() };
             return Report {
                 file,
@@ -136,7 +136,7 @@ fn unknown_kind(kind: &str) -> Findings {
             .to_owned(),
         kind => format!("{kind} is not a kind that Writ checks"),
     };
-    let warning = Problem::new(&FieldPath::root(), Reason::Unknown, message);
+    let warning = Problem::new(FieldPath::root(), Reason::Unknown, message);
     Findings { warnings: vec![warning], ..Findings::default() }
 }
 
@@ -146,7 +146,7 @@ fn notes_of(document: &Placed) -> impl Iterator<Item = Finding> {
             NoteKind::DuplicateKey { .. } => Reason::Duplicate,
             _ => Reason::Suspicious,
         };
-        Finding { position: note.position, problem: Problem::new(&FieldPath::root(), reason, note.to_string()) }
+        Finding { position: note.position, problem: Problem::new(FieldPath::root(), reason, note.to_string()) }
     })
 }
 

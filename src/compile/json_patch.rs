@@ -29,27 +29,27 @@ fn read_one(patch: &Node<'_>, findings: &mut Findings) -> Option<JsonPatch> {
 
     if !OPERATIONS.contains(&op.as_ref()) {
         let message = format!("unknown value `{op}`; known: {}", OPERATIONS.join(", "));
-        findings.refuse(&op_field.path, Reason::Enum, message);
+        findings.refuse(op_field.path, Reason::Enum, message);
         return None;
     }
     match &path {
-        None => findings.refuse(&path_field.path, Reason::Required, "required: a JSON pointer such as /connectTimeout"),
+        None => findings.refuse(path_field.path, Reason::Required, "required: a JSON pointer such as /connectTimeout"),
         Some(path) if op == "remove" && matches!(path.as_ref(), "" | "/") => {
-            findings.refuse(&path_field.path, Reason::Context, "the whole document cannot be removed");
+            findings.refuse(path_field.path, Reason::Context, "the whole document cannot be removed");
         }
         Some(_) => {}
     }
     let moves = matches!(op.as_ref(), "move" | "copy");
     if moves && from.is_none() {
-        findings.refuse(&from_field.path, Reason::Empty, format!("may not be empty with {op}"));
+        findings.refuse(from_field.path, Reason::Empty, format!("may not be empty with {op}"));
     } else if !moves && from.is_some() {
-        findings.refuse(&from_field.path, Reason::Context, "only valid with move and copy");
+        findings.refuse(from_field.path, Reason::Context, "only valid with move and copy");
     }
     let writes = matches!(op.as_ref(), "add" | "replace");
     if writes && value.is_none() {
-        findings.refuse(&value_field.path, Reason::Empty, format!("may not be empty with {op}"));
+        findings.refuse(value_field.path, Reason::Empty, format!("may not be empty with {op}"));
     } else if !writes && value.is_some() {
-        findings.refuse(&value_field.path, Reason::Context, "only valid with add and replace");
+        findings.refuse(value_field.path, Reason::Context, "only valid with add and replace");
     }
     if findings.errors.len() > before {
         return None;

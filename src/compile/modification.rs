@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use smallvec::SmallVec;
 
 use super::reader::{Node, Object};
 use super::way::Way;
@@ -184,7 +185,7 @@ fn read_entry<D: Keep>(
 ) -> Option<Modification<D>> {
     let before = findings.errors.len();
     let object = entry.object(findings);
-    let given: Vec<(&Target, Node<'_>)> = TARGETS
+    let given: SmallVec<[(&Target, Node<'_>); 2]> = TARGETS
         .iter()
         .map(|target| (target, object.get(target.key())))
         .filter(|(_, field)| field.is_present())
@@ -200,7 +201,7 @@ fn read_entry<D: Keep>(
                     format!("exactly one target in an entry, not {}; make an entry of each", keys.join(" and "))
                 }
             };
-            findings.refuse(&entry.path, Reason::Xor, message);
+            findings.refuse(entry.path, Reason::Xor, message);
         }
         return None;
     };
@@ -258,13 +259,17 @@ impl Reading<'_> {
     /// The first letter may be of either case: the two dialects write `add` and `Add`.
     fn read_operation(&mut self, field: &Node<'_>) -> Option<Operation> {
         let given = field.text(self.findings).unwrap_or_default();
-        let mut letters = given.chars();
-        let canonical: String = letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect();
-        let operation = self.operations().iter().find(|(name, _)| *name == canonical);
+        let is_given = |name: &str| {
+            given
+                .split_at_checked(1)
+                .zip(name.split_at_checked(1))
+                .is_some_and(|(given, name)| given.0.eq_ignore_ascii_case(name.0) && given.1 == name.1)
+        };
+        let operation = self.operations().iter().find(|(name, _)| is_given(name));
         if operation.is_none() {
             let known: Vec<_> = self.operations().iter().map(|(name, _)| self.dialect.spell(name)).collect();
             let what = if given.is_empty() { "missing".to_owned() } else { format!("unknown value `{given}`") };
-            self.findings.refuse(&field.path, Reason::Enum, format!("{what}; known: {}", known.join(", ")));
+            self.findings.refuse(field.path, Reason::Enum, format!("{what}; known: {}", known.join(", ")));
         }
         operation.map(|(_, operation)| *operation)
     }
@@ -310,15 +315,15 @@ impl Reading<'_> {
                 if field.is_present() =>
             {
                 let message = "not permitted with operation add: the new resource's own name says where it goes";
-                self.findings.refuse(&field.path, Reason::Forbidden, message);
+                self.findings.refuse(field.path, Reason::Forbidden, message);
             }
             (Kind::Resource(ResourceKind::VirtualHost), Operation::Add) if read.name.is_some() => {
                 let message = "not permitted with operation add: the new virtual host has its own name";
-                self.findings.refuse(&name.path, Reason::Forbidden, message);
+                self.findings.refuse(name.path, Reason::Forbidden, message);
             }
             (Kind::Filter(_), Operation::Insert(Position::First | Position::Last)) if read.name.is_some() => {
                 let message = "not permitted with addFirst and addLast: there is no neighbour to name";
-                self.findings.refuse(&written.path, Reason::Forbidden, message);
+                self.findings.refuse(written.path, Reason::Forbidden, message);
             }
             (Kind::Filter(_), Operation::Insert(Position::Before | Position::After) | Operation::Patch)
                 if read.name.is_none() =>
@@ -328,7 +333,7 @@ impl Reading<'_> {
                     Spelling::OriginAndName => field.path.field("name"),
                 };
                 let message = "may not be empty: the filter that the operation refers to";
-                self.findings.refuse(&expected, self.absent_name(), message);
+                self.findings.refuse(expected, self.absent_name(), message);
             }
             _ => {}
         }
@@ -367,7 +372,7 @@ impl Reading<'_> {
 
     fn read_removal<C>(&mut self, value: &Node<'_>, patches: &Node<'_>, change: C) -> Option<C> {
         if value.is_present() {
-            self.findings.refuse(&value.path, Reason::Forbidden, "not permitted with operation remove");
+            self.findings.refuse(value.path, Reason::Forbidden, "not permitted with operation remove");
         }
         self.forbid_patches(patches);
         Some(change)
@@ -380,7 +385,7 @@ impl Reading<'_> {
         let Some(document) = read_document(value, self.findings) else {
             if self.findings.errors.len() == before {
                 let message = format!("required: the {} to add, as YAML", self.target.message.name());
-                self.findings.refuse(&value.path, Reason::Required, message);
+                self.findings.refuse(value.path, Reason::Required, message);
             }
             return None;
         };
@@ -422,7 +427,7 @@ impl Reading<'_> {
         let has_patches = patches.value().is_some_and(|patches| !patches.is_list() || patches.count() > 0);
         if value.is_present() == has_patches {
             let message = "exactly one of value and jsonPatches with operation patch";
-            self.findings.refuse(&object.path, Reason::Xor, message);
+            self.findings.refuse(object.path, Reason::Xor, message);
             return None;
         }
         if has_patches {
@@ -438,7 +443,7 @@ impl Reading<'_> {
 
     fn forbid_patches(&mut self, patches: &Node<'_>) {
         if patches.is_present() {
-            self.findings.refuse(&patches.path, Reason::Forbidden, "only permitted with operation patch");
+            self.findings.refuse(patches.path, Reason::Forbidden, "only permitted with operation patch");
         }
     }
 

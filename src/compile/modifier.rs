@@ -65,7 +65,7 @@ fn read_resource(entry: &Node<'_>, findings: &mut Findings) -> Option<Resource> 
     let before = findings.errors.len();
     let document = modification::read_document(&body, findings);
     if document.is_none() && findings.errors.len() == before {
-        findings.refuse(&body.path, Reason::Required, "required: the Envoy resource, as a mapping or as YAML text");
+        findings.refuse(body.path, Reason::Required, "required: the Envoy resource, as a mapping or as YAML text");
     }
     let mut document = document?.root().to_value();
     let url = document.as_object_mut().and_then(|document| document.remove(TYPE_KEY));
@@ -75,17 +75,17 @@ fn read_resource(entry: &Node<'_>, findings: &mut Findings) -> Option<Resource> 
     let Some(kind_of) = ResourceType::ALL.into_iter().find(|known| known.name() == short) else {
         let what = if name.is_empty() { "missing".to_owned() } else { format!("unknown value `{name}`") };
         let known = ResourceType::ALL.map(ResourceType::name).join(", ");
-        findings.refuse(&kind.path, Reason::Enum, format!("{what}; known: {known}"));
+        findings.refuse(kind.path, Reason::Enum, format!("{what}; known: {known}"));
         return None;
     };
     if let Some(url) = url.as_ref().and_then(Value::as_str)
         && url.rsplit(['/', '.']).next() != Some(short)
     {
         let message = format!("the resource says that it is a `{url}`; it is read as a {short}");
-        findings.warn(&kind.path, Reason::Suspicious, message);
+        findings.warn(kind.path, Reason::Suspicious, message);
     }
     let decoded = envoy::decode(kind_of.message(), &document, Strictness::Partial);
-    let content = modification::accept(decoded, kind_of.name(), body.path, findings)?.root().to_value();
+    let content = modification::accept(decoded, kind_of.name(), body.path, findings)?.to_value();
     let own = content.get("name").and_then(Value::as_str).unwrap_or_default();
     let key = key.text(findings).map_or_else(|| own.to_owned(), |key| key.into_owned());
     let origin = origin.text(findings).unwrap_or_default().into_owned();

@@ -39,7 +39,7 @@ pub(super) fn compile<D: Keep>(content: &Node<'_>, findings: &mut Findings) -> P
     let imports = imports.list(findings).iter().filter_map(|import| read_import(import, findings)).collect();
     if resources.is_present() {
         let message = "deprecated; use `modifications` with operation `add` instead";
-        findings.warn(&resources.path, Reason::Deprecated, message);
+        findings.warn(resources.path, Reason::Deprecated, message);
     }
     let resources = resources.list(findings).iter().filter_map(|resource| read_resource(resource, findings)).collect();
     let modifications = modification::read_list(&modifications, Dialect::ProxyTemplate, findings);
@@ -52,7 +52,7 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
     selector.warn_of_unknown(findings);
     let mut tags = tags::read(&tags_field, Values::Selector, findings);
     if tags.is_empty() {
-        findings.refuse(&tags_field.path, Reason::AnyOf, format!("at least one tag, such as `{SERVICE_TAG}: backend`"));
+        findings.refuse(tags_field.path, Reason::AnyOf, format!("at least one tag, such as `{SERVICE_TAG}: backend`"));
     }
     // The short spelling `service` came first and means the same tag.
     if !tags.contains_key(SERVICE_TAG)
@@ -62,7 +62,7 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
     }
     if !tags.contains_key(SERVICE_TAG) {
         findings.refuse(
-            &tags_field.path,
+            tags_field.path,
             Reason::Required,
             format!("tag `{SERVICE_TAG}` required; `*` matches any service"),
         );
@@ -73,13 +73,13 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
 fn read_import(import: &Node<'_>, findings: &mut Findings) -> Option<Profile> {
     let name = import.text(findings).unwrap_or_default();
     if name.is_empty() {
-        findings.refuse(&import.path, Reason::Empty, "may not be empty");
+        findings.refuse(import.path, Reason::Empty, "may not be empty");
         return None;
     }
     let profile = Profile::ALL.into_iter().find(|profile| profile.name() == name);
     if profile.is_none() {
         let known: Vec<_> = Profile::ALL.iter().map(|profile| profile.name()).collect();
-        findings.refuse(&import.path, Reason::Enum, format!("unknown value `{name}`; known: {}", known.join(", ")));
+        findings.refuse(import.path, Reason::Enum, format!("unknown value `{name}`; known: {}", known.join(", ")));
     }
     profile
 }
@@ -92,13 +92,13 @@ fn read_resource<D: Keep>(resource: &Node<'_>, findings: &mut Findings) -> Optio
     let mut texts = [&name, &version].map(|field| {
         let text = field.text(findings).unwrap_or_default().into_owned();
         if text.is_empty() {
-            findings.refuse(&field.path, Reason::Empty, "may not be empty");
+            findings.refuse(field.path, Reason::Empty, "may not be empty");
         }
         text
     });
     let document = modification::read_document(&body, findings);
     if document.is_none() && findings.errors.iter().all(|problem| problem.field != body.path.told()) {
-        findings.refuse(&body.path, Reason::Empty, "may not be empty: an Envoy resource with its `@type`");
+        findings.refuse(body.path, Reason::Empty, "may not be empty: an Envoy resource with its `@type`");
     }
     let document = document?;
     let resource = decode_resource(document.root(), &body, findings)?;
@@ -115,15 +115,15 @@ fn decode_resource<D: Keep>(document: Json<'_>, body: &Node<'_>, findings: &mut 
     let url = content.as_object_mut().and_then(|content| content.remove(TYPE_KEY));
     let Some(Value::String(url)) = url else {
         let message = format!("not a valid Envoy resource: it must be a mapping with `{TYPE_KEY}`");
-        findings.refuse(&body.path, Reason::Envoy, message);
+        findings.refuse(body.path, Reason::Envoy, message);
         return None;
     };
     let name = url.rsplit('/').next().unwrap_or_default();
     let Some(decoded) = envoy::decode_as(name, &content, Strictness::Whole) else {
-        findings.refuse(&body.path, Reason::Envoy, format!("not a valid Envoy resource: unknown type `{url}`"));
+        findings.refuse(body.path, Reason::Envoy, format!("not a valid Envoy resource: unknown type `{url}`"));
         return None;
     };
-    let mut resource = modification::accept(decoded, name, body.path, findings)?.root().to_value();
+    let mut resource = modification::accept(decoded, name, body.path, findings)?.to_value();
     if let Some(fields) = resource.as_object_mut() {
         fields.insert(TYPE_KEY.to_owned(), Value::from(format!("type.googleapis.com/{name}")));
     }

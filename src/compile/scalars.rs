@@ -33,7 +33,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
                 let integer = number.as_i64().filter(|integer| fits.contains(integer));
                 if integer.is_none() {
                     let message = format!("malformed: {number} is outside {} to {}", fits.start(), fits.end());
-                    findings.refuse(&self.path, Reason::Format, message);
+                    findings.refuse(self.path, Reason::Format, message);
                 }
                 integer
             }
@@ -56,7 +56,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
         };
         let decimal = text.parse().ok();
         if decimal.is_none() {
-            findings.refuse(&self.path, Reason::Format, format!("malformed: `{text}` is not a decimal number"));
+            findings.refuse(self.path, Reason::Format, format!("malformed: `{text}` is not a decimal number"));
         }
         decimal
     }
@@ -65,7 +65,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
         match self.text(findings)?.parse() {
             Ok(duration) => Some(duration),
             Err(error) => {
-                findings.refuse(&self.path, Reason::Format, format!("malformed: {error}"));
+                findings.refuse(self.path, Reason::Format, format!("malformed: {error}"));
                 None
             }
         }
@@ -74,7 +74,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
     pub(super) fn positive_duration(&self, findings: &mut Findings) -> Option<Duration> {
         let duration = self.duration(findings)?;
         if duration <= Duration::ZERO {
-            findings.refuse(&self.path, Reason::NotPositive, format!("{duration} is not above 0s"));
+            findings.refuse(self.path, Reason::NotPositive, format!("{duration} is not above 0s"));
         }
         Some(duration)
     }
@@ -82,7 +82,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
     pub(super) fn natural_duration(&self, findings: &mut Findings) -> Option<Duration> {
         let duration = self.duration(findings)?;
         if duration.is_negative() {
-            findings.refuse(&self.path, Reason::Negative, format!("{duration} is below 0s"));
+            findings.refuse(self.path, Reason::Negative, format!("{duration} is below 0s"));
         }
         Some(duration)
     }
@@ -90,7 +90,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
     pub(super) fn positive_integer(&self, fits: RangeInclusive<i64>, findings: &mut Findings) -> Option<i64> {
         let integer = self.integer(fits, findings)?;
         if integer <= 0 {
-            findings.refuse(&self.path, Reason::NotPositive, format!("{integer} is not above 0"));
+            findings.refuse(self.path, Reason::NotPositive, format!("{integer} is not above 0"));
         }
         Some(integer)
     }
@@ -105,7 +105,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
         let integer = self.integer(fits, findings)?;
         if !bounds.contains(&integer) {
             let message = format!("{integer} is outside [{},{}]", bounds.start(), bounds.end());
-            findings.refuse(&self.path, Reason::Range, message);
+            findings.refuse(self.path, Reason::Range, message);
         }
         Some(integer)
     }
@@ -114,7 +114,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
     pub(super) fn percentage(&self, findings: &mut Findings) -> Option<Decimal> {
         let decimal = self.decimal(findings)?;
         if !decimal.is_within(0, 100) {
-            findings.refuse(&self.path, Reason::Range, "outside [0,100]");
+            findings.refuse(self.path, Reason::Range, "outside [0,100]");
         }
         Some(decimal)
     }
@@ -124,7 +124,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
         let decimal = self.decimal(findings)?;
         if !accepted.contains(&decimal.compare(0)) {
             let bound = if accepted.contains(&Ordering::Equal) { "below 0" } else { "not above 0" };
-            findings.refuse(&self.path, Reason::NotPositive, bound);
+            findings.refuse(self.path, Reason::NotPositive, bound);
         }
         Some(decimal)
     }
@@ -134,7 +134,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
         let given = self.text(findings).unwrap_or_default();
         let word = known.iter().find(|word| **word == given).copied();
         if word.is_none() {
-            findings.refuse(&self.path, Reason::Enum, unknown_word(&given, known));
+            findings.refuse(self.path, Reason::Enum, unknown_word(&given, known));
         }
         word
     }

@@ -20,18 +20,18 @@ pub(super) fn read(tags: &Node<'_>, values: Values, findings: &mut Findings) -> 
     let mut read = BTreeMap::new();
     for (key, value) in tags.entries(findings) {
         if key.is_empty() {
-            findings.refuse(&tags.path, Reason::Empty, "a tag name may not be empty");
+            findings.refuse(tags.path, Reason::Empty, "a tag name may not be empty");
         } else if !key.chars().all(is_key_character) {
             let message = "malformed tag name: only letters, digits and `.-_:/` may stand in it";
-            findings.refuse(&value.path, Reason::Format, message);
+            findings.refuse(value.path, Reason::Format, message);
         }
         let text = value.text(findings).unwrap_or_default();
         if text.is_empty() {
             if !key.is_empty() {
-                findings.refuse(&value.path, Reason::Empty, "a tag value may not be empty");
+                findings.refuse(value.path, Reason::Empty, "a tag value may not be empty");
             }
         } else if !values.accept(&text) {
-            findings.refuse(&value.path, Reason::Format, values.complaint());
+            findings.refuse(value.path, Reason::Format, values.complaint());
         }
         read.insert(key.to_owned(), text.into_owned());
     }

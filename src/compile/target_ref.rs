@@ -74,20 +74,20 @@ pub(super) fn read_fields(object: &Object<'_>, place: &Place, findings: &mut Fin
     let text = kind_field.text(findings).unwrap_or_default();
     if text.is_empty() {
         let message = format!("required; one of {}", names(&place.kinds));
-        findings.refuse(&kind_field.path, Reason::Required, message);
+        findings.refuse(kind_field.path, Reason::Required, message);
         return Reference::default();
     }
     let mut kind = TargetKind::parse(&text);
     let tags = object.peek("tags");
     if place.service_tags && kind == Some(MeshService) && tags.is_filled() {
         let message = "a MeshService has no tags; it is read as a MeshServiceSubset, so better write that kind";
-        findings.warn(&tags.path, Reason::Suspicious, message);
+        findings.warn(tags.path, Reason::Suspicious, message);
         kind = Some(MeshServiceSubset);
     }
     let Some(known) = kind.filter(|kind| place.kinds.contains(kind)) else {
         let hint = kind.and_then(place.hint).map(|hint| format!(" ({hint})")).unwrap_or_default();
         let message = format!("kind {text} not accepted here; use one of {}{hint}", names(&place.kinds));
-        findings.refuse(&kind_field.path, Reason::Kind, message);
+        findings.refuse(kind_field.path, Reason::Kind, message);
         return Reference { kind, ..Reference::default() };
     };
     let before = findings.errors.len();
@@ -137,11 +137,11 @@ impl Parts {
             return;
         }
         if selects == Selects::NameOrLabels && self.name.is_none() && !has_labels {
-            findings.refuse(&object.path, Reason::NameOrLabels, "set exactly one of name or labels");
+            findings.refuse(object.path, Reason::NameOrLabels, "set exactly one of name or labels");
         }
         if has_labels && (self.name.is_some() || self.namespace.is_some()) {
             let message = "set exactly one of name or labels; a namespace goes with a name only";
-            findings.refuse(&object.path.field("labels"), Reason::NameOrLabels, message);
+            findings.refuse(object.path.field("labels"), Reason::NameOrLabels, message);
         }
     }
 
@@ -177,13 +177,13 @@ fn read_name(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut Fi
     let name = filled(field, findings);
     match (fields.name, &name) {
         (Name::OwnMesh, Some(_)) => {
-            findings.refuse(&field.path, Reason::Context, "not valid with kind Mesh: the mesh is the policy's own");
+            findings.refuse(field.path, Reason::Context, "not valid with kind Mesh: the mesh is the policy's own");
         }
         (Name::Forbidden, Some(_)) => forbid(field, Rule::Forbidden, fields.kind, findings),
-        (Name::Required, None) => findings.refuse(&field.path, Reason::Required, "required"),
+        (Name::Required, None) => findings.refuse(field.path, Reason::Required, "required"),
         (Name::Checked | Name::Required, Some(name)) if !is_resource_name(name) && place.exempt != Some(name) => {
             let message = "malformed: only digits, lower-case letters and `.-_` may stand in a name";
-            findings.refuse(&field.path, Reason::Format, message);
+            findings.refuse(field.path, Reason::Format, message);
         }
         _ => {}
     }
@@ -213,7 +213,7 @@ fn read_section(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut
         Section::OfInbound if !place.inbound => {
             let message =
                 "only valid when the policy has `from` or `rules`: a section of a proxy is one of its inbounds";
-            findings.refuse(&field.path, Reason::Context, message);
+            findings.refuse(field.path, Reason::Context, message);
         }
         Section::Free | Section::OfInbound => {}
     }
@@ -227,7 +227,7 @@ fn read_proxy_types(field: &Node<'_>, fields: &Fields, findings: &mut Findings) 
     }
     let types = field.list(findings);
     if types.is_empty() && field.is_present() {
-        findings.refuse(&field.path, Reason::Empty, "may not be empty; leave it out to mean both Sidecar and Gateway");
+        findings.refuse(field.path, Reason::Empty, "may not be empty; leave it out to mean both Sidecar and Gateway");
         return ProxyTypes::All;
     }
     let types: Vec<_> = types.iter().map(|node| node.schema_word(&["Sidecar", "Gateway"], findings)).collect();
@@ -250,11 +250,11 @@ fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Finding
     match rule {
         Rule::Free => {}
         Rule::Forbidden => {
-            findings.refuse(&field.path, Reason::Forbidden, format!("not permitted with kind {}", kind.name()));
+            findings.refuse(field.path, Reason::Forbidden, format!("not permitted with kind {}", kind.name()));
         }
         Rule::Discouraged => {
             let message = "labels select on the proxy's labels here; kind Dataplane with labels says the same";
-            findings.warn(&field.path, Reason::Suspicious, message);
+            findings.warn(field.path, Reason::Suspicious, message);
         }
     }
 }
@@ -262,14 +262,16 @@ fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Finding
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::problem::FieldPath;
+    use crate::compile::way::Ways;
+    use crate::core::json::Document;
     use crate::core::yaml;
 
     #[track_caller]
     fn read_at(reference: &str, place: &Place) -> (Option<TargetRef>, Vec<String>) {
         let value = yaml::read_value(reference).expect("a test writes YAML");
         let mut findings = Findings::default();
-        let node = Node::new(Some(&value), FieldPath::root().field("ref"));
+        let (document, ways) = (Document::from(&value), Ways::default());
+        let node = Node::new(Some(document.root()), ways.root().field("ref"));
         let read = read(&node, place, &mut findings);
         let errors = findings.errors.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str()));
         (read.target, errors.collect())

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::core::problem::{FieldPath, Step};
 
 /// The ways to all objects and lists of a document that were looked into, each as the way above and one step more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ways(RefCell<Vec<(Above, Step)>>);
 
 /// The way from the root of a document to one of its values.
@@ -37,6 +37,13 @@ enum Last<'v> {
     Found(&'v str),
     Index(usize),
     Key(&'v str),
+}
+
+impl Default for Ways {
+    /// With room for what the usual policy has.
+    fn default() -> Self {
+        Self(RefCell::new(Vec::with_capacity(32)))
+    }
 }
 
 impl Ways {
@@ -122,12 +129,6 @@ impl fmt::Display for Way<'_> {
 
 impl From<Way<'_>> for FieldPath {
     fn from(way: Way<'_>) -> Self {
-        way.told()
-    }
-}
-
-impl From<&Way<'_>> for FieldPath {
-    fn from(way: &Way<'_>) -> Self {
         way.told()
     }
 }

@@ -279,6 +279,11 @@ impl Document<'_> {
         Json { slots: &self.slots }
     }
 
+    /// A copy that stands for itself.
+    pub fn to_value(&self) -> Value {
+        self.root().to_value()
+    }
+
     /// The same, borrowing from nobody.
     #[must_use]
     pub fn into_owned(self) -> Document<'static> {
@@ -339,7 +344,9 @@ impl<'a> Builder<'a> {
     pub fn field(&mut self, open: &mut Open, name: impl Into<Cow<'a, str>>) {
         let name = name.into();
         if let Some(Slot::Leaf(Leaf::Text(last))) = open.last.and_then(|last| self.slots.get(last)) {
-            open.is_sorted &= **last < *name;
+            // Most names differ in their first letter.
+            let first = |text: &str| text.as_bytes().first().copied();
+            open.is_sorted &= first(last) < first(&name) || **last < *name;
         }
         open.last = Some(self.slots.len());
         open.count += 1;

@@ -85,7 +85,7 @@ impl<'d> Reading<'d> {
     fn json(&self, key: &'static str, problems: &mut Vec<Problem>) -> Option<Value> {
         let text = self.text(key).filter(|text| !text.trim().is_empty())?;
         let read = serde_json::from_str(text);
-        read.map_err(|error| problems.push(Problem::new(&path(key), Reason::Format, format!("is no JSON: {error}"))))
+        read.map_err(|error| problems.push(Problem::new(path(key), Reason::Format, format!("is no JSON: {error}"))))
             .ok()
     }
 
@@ -97,7 +97,7 @@ impl<'d> Reading<'d> {
             Ok(_) => format!("`{text}` is less than nothing"),
             Err(error) => error.to_string(),
         };
-        problems.push(Problem::new(&path(key), Reason::Format, reason));
+        problems.push(Problem::new(path(key), Reason::Format, reason));
         None
     }
 
@@ -109,7 +109,7 @@ impl<'d> Reading<'d> {
         };
         if selectors.as_ref().is_some_and(|selectors| !selectors.is_object()) {
             let message = "must be an object with namespaceSelector or objectSelector";
-            problems.push(Problem::new(&path("webhooks"), Reason::Format, message));
+            problems.push(Problem::new(path("webhooks"), Reason::Format, message));
         }
         let mut selector = |field: &'static str| {
             let value = selectors.as_ref()?.get(field).filter(|value| !value.is_null())?;
@@ -140,7 +140,7 @@ impl<'d> Reading<'d> {
         let pair = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
         let Some(pairs) = fields.and_then(|fields| fields.iter().map(pair).collect()) else {
             let message = "must be an object whose values are texts";
-            problems.push(Problem::new(&path(key), Reason::Format, message));
+            problems.push(Problem::new(path(key), Reason::Format, message));
             return BTreeMap::new();
         };
         let labels: Map<String, Value> =
@@ -161,7 +161,7 @@ impl<'d> Reading<'d> {
         let conditions: Option<Vec<_>> = value.as_array().and_then(|items| items.iter().map(pair).collect());
         conditions.unwrap_or_else(|| {
             let message = "must be a list of objects with name and expression";
-            problems.push(Problem::new(&path(key), Reason::Format, message));
+            problems.push(Problem::new(path(key), Reason::Format, message));
             Vec::new()
         })
     }

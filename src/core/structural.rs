@@ -307,7 +307,7 @@ impl Schema {
 
 impl Findings {
     fn refuse(&mut self, place: Place<'_>, reason: Reason, message: impl Into<String>) {
-        self.refused.push(Problem::new(&place.path(), reason, message));
+        self.refused.push(Problem::new(place.path(), reason, message));
     }
 }
 

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::core::json::cursor::Cursor;
-use crate::core::json::{Builder, Document, Leaf, Tree};
+use crate::core::json::{Builder, Document, Leaf};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Room for what the usual policy holds.
@@ -37,7 +37,7 @@ impl<'a> ReadObject<'a> for Document<'a> {
 
 impl<'a> ReadObject<'a> for Value {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, String> {
-        <Document<'_> as ReadObject>::read(cursor).map(|document| document.root().to_value())
+        <Document<'_> as ReadObject>::read(cursor).map(|document| document.to_value())
     }
 }
 

@@ -89,7 +89,7 @@ async fn consider<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> V
         Some(Change::Refused(problems)) => return Verdict::deny(invalid(request, &problems)),
         Some(Change::TargetsChanged { warning }) => {
             targets_changed = true;
-            warnings.insert(0, Problem::new(&FieldPath::root(), Reason::Suspicious, warning));
+            warnings.insert(0, Problem::new(FieldPath::root(), Reason::Suspicious, warning));
         }
     }
     let policy = Arc::new(policy);
@@ -108,7 +108,7 @@ async fn consider<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> V
         // The watch does most of the work, and whoever leads tries again: no reason to refuse a good policy.
         warn!(error = trouble, "The webhook configuration could not be extended");
         let message = format!("requests are not sent to Writ for this policy yet: {trouble}");
-        warnings.push(Problem::new(&FieldPath::root(), Reason::Suspicious, message));
+        warnings.push(Problem::new(FieldPath::root(), Reason::Suspicious, message));
     }
     Verdict { warnings: tell(&warnings), ..Verdict::allow() }
 }

@@ -422,7 +422,7 @@ mod tests {
         let body = format!(
             r#"{{"apiVersion":"{API_VERSION}","kind":"{KIND}","request":{{"uid":"u","object":{{"x":{deep}}}}}}}"#
         );
-        check(&body, Some("u"), "recursion limit");
+        check(&body, Some("u"), "nested deeper");
     }
 
     #[test]

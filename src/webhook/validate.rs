@@ -130,7 +130,7 @@ mod tests {
     use crate::core::problem::FieldPath;
 
     fn warning(message: &str) -> Problem {
-        Problem::new(&FieldPath::root().field("spec"), Reason::Deprecated, message)
+        Problem::new(FieldPath::root().field("spec"), Reason::Deprecated, message)
     }
 
     #[test]

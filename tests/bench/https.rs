@@ -10,10 +10,10 @@ mod process;
 use std::time::Duration;
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::Report;
-use crate::reviews::{pod, policy, review};
+use crate::reviews::{Write, pod, policy, review};
 use client::{Load, Protocol, Sample};
 use process::{Server, TestFiles};
 
@@ -31,7 +31,7 @@ const PACE: u32 = 5_000;
 /// What is sent: an object that no policy is about, and a policy.
 const BODIES: [(&str, MakeObject); 2] = [("pod", pod), ("policy", policy)];
 
-type MakeObject = fn() -> Value;
+type MakeObject = fn() -> Write;
 
 /// One round: the bare server, then Writ, each with the microseconds on the core that a request cost.
 type Pair = ((Sample, f64), (Sample, f64));

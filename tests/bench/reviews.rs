@@ -1,9 +1,17 @@
-//! What an API server sends: some 5 KB for an object that no policy is about, and for a policy.
+//! What an API server sends: some 5 KB for a new object that no policy is about, and for a policy that somebody changes.
 
 use serde_json::{Value, json};
 
-/// The review that an API server sends for the creation of an object.
-pub(crate) fn review(object: Value) -> Vec<u8> {
+/// What an object is to become, and what it was.
+pub(crate) struct Write {
+    object: Value,
+    old: Option<Value>,
+}
+
+/// The review that an API server sends for it.
+pub(crate) fn review(write: Write) -> Vec<u8> {
+    let Write { object, old } = write;
+    let (operation, options) = if old.is_some() { ("UPDATE", "UpdateOptions") } else { ("CREATE", "CreateOptions") };
     let kind = object["kind"].clone();
     let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |it| it.0);
     let review = json!({
@@ -14,18 +22,19 @@ pub(crate) fn review(object: Value) -> Vec<u8> {
             "kind": {"group": group, "version": "v1", "kind": kind},
             "resource": {"group": group, "version": "v1", "resource": "things"},
             "requestKind": {"group": group, "version": "v1", "kind": kind},
-            "name": object["metadata"]["name"], "namespace": "team-a", "operation": "CREATE", "dryRun": false,
+            "name": object["metadata"]["name"], "namespace": "team-a", "operation": operation, "dryRun": false,
             "userInfo": {
                 "username": "system:serviceaccount:kube-system:replicaset-controller",
                 "groups": ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"],
             },
-            "object": object, "oldObject": null, "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+            "object": object, "oldObject": old, "options": {"apiVersion": "meta.k8s.io/v1", "kind": options},
         },
     });
     review.to_string().into_bytes()
 }
 
-pub(crate) fn pod() -> Value {
+/// A new pod.
+pub(crate) fn pod() -> Write {
     let container = |index: usize| {
         json!({
             "name": format!("container-{index}"), "image": "registry.example/team-a/service:1.2.3",
@@ -40,7 +49,7 @@ pub(crate) fn pod() -> Value {
             "volumeMounts": [{"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": "token"}],
         })
     };
-    json!({
+    let object = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": "service-7d9f8b6c5-x2x7k", "namespace": "team-a",
@@ -52,12 +61,18 @@ pub(crate) fn pod() -> Value {
             "serviceAccountName": "service", "terminationGracePeriodSeconds": 30,
             "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
         },
-    })
+    });
+    Write { object, old: None }
 }
 
-/// What an API server sends for `kubectl apply` of a template: the content, the copy of it that kubectl keeps in an
-/// annotation, and the fields that the API server manages.
-pub(crate) fn policy() -> Value {
+/// A template whose time-out was changed.
+pub(crate) fn policy() -> Write {
+    Write { object: template("3s", 7), old: Some(template("5s", 6)) }
+}
+
+/// A template as `kubectl apply` leaves it: the content, the copy of it that kubectl keeps in an annotation, and the
+/// fields that the API server manages.
+fn template(connect_timeout: &str, generation: u32) -> Value {
     let content = json!({
         "selectors": [{"match": {"kuma.io/service": "backend", "version": "v2"}}],
         "conf": {
@@ -65,7 +80,7 @@ pub(crate) fn policy() -> Value {
             "modifications": [
                 {"cluster": {
                     "operation": "patch", "match": {"origin": "outbound"},
-                    "value": {"connectTimeout": "3s", "circuitBreakers": {"thresholds": [{"maxConnections": 1024}]}},
+                    "value": {"connectTimeout": connect_timeout, "circuitBreakers": {"thresholds": [{"maxConnections": 1024}]}},
                 }},
                 {"httpFilter": {
                     "operation": "addBefore",
@@ -95,7 +110,7 @@ pub(crate) fn policy() -> Value {
     metadata["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = Value::from(copy);
     metadata["uid"] = json!("8f3c5c0e-6f2e-4c55-9f0e-5b1f1d0f7a11");
     metadata["resourceVersion"] = json!("184467");
-    metadata["generation"] = json!(7);
+    metadata["generation"] = json!(generation);
     metadata["creationTimestamp"] = json!("2026-11-16T11:00:00Z");
     metadata["managedFields"] = ["kubectl-client-side-apply", "kubectl-edit"]
         .map(|manager| {

@@ -56,7 +56,7 @@ fn what_an_api_server_passes_on_is_answered_and_the_next_one_too() {
     refused(cluster, &huge, "too large");
 
     let deep = template(&name, &json!({"imports": ["default-proxy"], "deep": "HERE"})).to_string();
-    refused(cluster, &deep.replace("\"HERE\"", &nested(1000)), "recursion limit");
+    refused(cluster, &deep.replace("\"HERE\"", &nested(1000)), "nested deeper");
 
     ns.accepts(&good);
 }
@@ -82,7 +82,7 @@ fn what_comes_straight_to_the_port_is_answered_and_the_next_one_too() {
                 r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u-1"{rest}}}}}"#
             )
         };
-        let answer = post(&review(&format!(r#","object":{{"spec":{}}}"#, nested(1_000_000))), 200, "recursion limit");
+        let answer = post(&review(&format!(r#","object":{{"spec":{}}}"#, nested(1_000_000))), 200, "nested deeper");
         let answer: Value = serde_json::from_str(&answer).expect("a review");
         assert_eq!((&answer["response"]["uid"], &answer["response"]["allowed"]), (&json!("u-1"), &json!(false)));
         assert_eq!(answer["response"]["status"]["code"], 400);

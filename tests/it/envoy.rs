@@ -25,7 +25,8 @@ fn envoy_takes_what_is_accepted() {
         if !decoded.notes.is_empty() {
             return Err(format!("{name}: {:?}", decoded.notes));
         }
-        validate(&envoy, *message, &decoded.value).map_err(|refusal| format!("{name}: Envoy refuses it: {refusal}"))
+        validate(&envoy, *message, &decoded.document.to_value())
+            .map_err(|refusal| format!("{name}: Envoy refuses it: {refusal}"))
     });
 }
 

@@ -279,16 +279,16 @@ async fn admit(
     metrics: &Metrics,
 ) -> hyper::Response<Bytes> {
     let started = Instant::now();
-    let answering = async {
-        match front {
-            Some(front) if !webhook::PATHS.contains(&request.uri().path()) => {
-                webhook::handle_with(front, request).await
-            }
-            _ => webhook::handle(request, view),
-        }
-    };
     let large = request.body().len() > LARGE_BODY;
-    let webhook::Answer { response, outcome } = if large { aside(answering).await } else { answering.await };
+    let webhook::Answer { response, outcome } = match front {
+        Some(front) if !webhook::PATHS.contains(&request.uri().path()) => {
+            // In a place of its own: it is large, and within this future it would be moved about with every request.
+            let answering = Box::pin(webhook::handle_with(front, request));
+            if large { aside(answering).await } else { answering.await }
+        }
+        _ if large => block_in_place(|| webhook::handle(request, view)),
+        _ => webhook::handle(request, view),
+    };
     let outcome = match outcome {
         webhook::Outcome::Allowed => Outcome::Allowed,
         webhook::Outcome::Denied => Outcome::Denied,

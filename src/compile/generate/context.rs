@@ -28,7 +28,7 @@ fn read_entry(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Finding
     let present: Vec<&Node<'_>> = sources.iter().filter(|source| source.is_present()).collect();
     let [_] = present.as_slice() else {
         let message = format!("an entry has exactly one of {}", SOURCES.join(", "));
-        findings.refuse(&node.path, Reason::Xor, message);
+        findings.refuse(node.path, Reason::Xor, message);
         return None;
     };
     let [variable, config_map, api_call, image, global] = &sources;
@@ -58,17 +58,13 @@ fn read_name(entry: &Object<'_>, node: &Node<'_>, findings: &mut Findings) -> St
     if name.is_empty() && nested.is_present() {
         let message =
             "`name` belongs to the entry, beside `variable`: `- name: x` and `variable: {…}` on the next line";
-        findings.refuse(&nested.path, Reason::Context, message);
+        findings.refuse(nested.path, Reason::Context, message);
     } else if name.is_empty() {
-        findings.refuse(&field.path, Reason::Required, "a context entry needs a name");
+        findings.refuse(field.path, Reason::Required, "a context entry needs a name");
     }
     let root = name.split('.').next().unwrap_or_default();
     if RESERVED.contains(&root) {
-        findings.refuse(
-            &field.path,
-            Reason::Forbidden,
-            format!("`{root}` is a name of the engine's own; take another"),
-        );
+        findings.refuse(field.path, Reason::Forbidden, format!("`{root}` is a name of the engine's own; take another"));
     }
     name
 }
@@ -81,7 +77,7 @@ fn read_variable(node: &Node<'_>, findings: &mut Findings) -> Option<EntrySource
     }
     if !value.is_present() && !path.is_present() {
         let message = "needs a `value`, a `jmesPath`, or both; `default` alone is not enough";
-        findings.refuse(&node.path, Reason::AnyOf, message);
+        findings.refuse(node.path, Reason::AnyOf, message);
         return None;
     }
     let mut template = |field: &Node<'_>| match field.value() {
@@ -98,7 +94,7 @@ fn read_config_map(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fi
     fields.refuse_unknown(findings);
     for field in [&name, &namespace] {
         if field.text(findings).unwrap_or_default().is_empty() {
-            findings.refuse(&field.path, Reason::Required, "a ConfigMap is named by name and namespace");
+            findings.refuse(field.path, Reason::Required, "a ConfigMap is named by name and namespace");
         }
     }
     if let (Some(own), Some(namespace_text)) = (&around.policy.namespace, namespace.value().and_then(Value::as_str))
@@ -106,7 +102,7 @@ fn read_config_map(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fi
         && namespace_text != own
     {
         let message = format!("a Policy reads its own namespace only, which is `{own}`");
-        findings.refuse(&namespace.path, Reason::Forbidden, message);
+        findings.refuse(namespace.path, Reason::Forbidden, message);
     }
     compile_template(node.value()?, &node.path.told(), findings).map(EntrySource::ConfigMap)
 }
@@ -134,13 +130,13 @@ pub(super) fn check_call(node: &Node<'_>, fields: &Object<'_>, reach: &Reach, fi
     let (method, data) = (fields.get("method"), fields.get("data"));
     fields.refuse_unknown(findings);
     if path.is_present() == service.is_present() {
-        findings.refuse(&node.path, Reason::Xor, "an API call has exactly one of urlPath, service");
+        findings.refuse(node.path, Reason::Xor, "an API call has exactly one of urlPath, service");
         return None;
     }
     if let Some(method_text) = method.text(findings)
         && !["GET", "POST"].contains(&&*method_text)
     {
-        findings.refuse(&method.path, Reason::Enum, format!("unknown value `{method_text}`; known: GET, POST"));
+        findings.refuse(method.path, Reason::Enum, format!("unknown value `{method_text}`; known: GET, POST"));
     }
     for pair in data.list(findings) {
         let pair = pair.object(findings);
@@ -148,7 +144,7 @@ pub(super) fn check_call(node: &Node<'_>, fields: &Object<'_>, reach: &Reach, fi
         pair.get("value");
         pair.refuse_unknown(findings);
         if !key.is_present() {
-            findings.refuse(&key.path, Reason::Required, "needs a key");
+            findings.refuse(key.path, Reason::Required, "needs a key");
         }
     }
     check_service(&service, reach, findings);
@@ -165,7 +161,7 @@ fn check_service(service: &Node<'_>, reach: &Reach, findings: &mut Findings) {
     fields.refuse_unknown(findings);
     let text = url.text(findings).unwrap_or_default();
     if text.is_empty() {
-        findings.refuse(&url.path, Reason::Required, "a service needs its url");
+        findings.refuse(url.path, Reason::Required, "a service needs its url");
     } else if !text.contains("{{") {
         check_url(&text, &url, findings);
     }
@@ -175,7 +171,7 @@ fn check_service(service: &Node<'_>, reach: &Reach, findings: &mut Findings) {
         header.get("value");
         header.refuse_unknown(findings);
         if key.text(findings).unwrap_or_default().is_empty() {
-            findings.refuse(&key.path, Reason::Required, "a header needs its key");
+            findings.refuse(key.path, Reason::Required, "a header needs its key");
         }
     }
     if let Some(pem) = bundle.text(findings)
@@ -183,10 +179,10 @@ fn check_service(service: &Node<'_>, reach: &Reach, findings: &mut Findings) {
         && !pem.contains("{{")
         && !holds_certificates(&pem)
     {
-        findings.refuse(&bundle.path, Reason::Format, "must be certificates in PEM");
+        findings.refuse(bundle.path, Reason::Format, "must be certificates in PEM");
     }
     if *reach != Reach::Cluster {
-        findings.refuse(&service.path, Reason::Forbidden, "a Policy cannot leave its namespace; use a ClusterPolicy");
+        findings.refuse(service.path, Reason::Forbidden, "a Policy cannot leave its namespace; use a ClusterPolicy");
     }
 }
 
@@ -196,8 +192,8 @@ fn check_url(text: &str, url: &Node<'_>, findings: &mut Findings) {
     match refusal {
         // The own machine is a matter of that list.
         None | Some(Refusal::OwnMachine { .. }) => {}
-        Some(refusal @ Refusal::Url { .. }) => findings.refuse(&url.path, Reason::Format, refusal.to_string()),
-        Some(refusal) => findings.refuse(&url.path, Reason::Forbidden, refusal.to_string()),
+        Some(refusal @ Refusal::Url { .. }) => findings.refuse(url.path, Reason::Format, refusal.to_string()),
+        Some(refusal) => findings.refuse(url.path, Reason::Forbidden, refusal.to_string()),
     }
 }
 
@@ -214,15 +210,15 @@ fn check_path(path: &Node<'_>, post: bool, reach: &Reach, findings: &mut Finding
         if text.matches('?').count() > 1
             && !text.split("{{").skip(1).any(|rest| rest.split("}}").next().is_some_and(|x| x.contains('?')))
         {
-            findings.refuse(&path.path, Reason::Format, "it has a second `?`; parameters are separated by `&`");
+            findings.refuse(path.path, Reason::Format, "it has a second `?`; parameters are separated by `&`");
         }
         return;
     }
     let refusal = Gate::new(reach, &Outbound::default()).call(&text, post.then(String::new)).err();
     match refusal {
         None => {}
-        Some(refusal @ Refusal::Path(_)) => findings.refuse(&path.path, Reason::Format, refusal.to_string()),
-        Some(refusal) => findings.refuse(&path.path, Reason::Forbidden, refusal.to_string()),
+        Some(refusal @ Refusal::Path(_)) => findings.refuse(path.path, Reason::Format, refusal.to_string()),
+        Some(refusal) => findings.refuse(path.path, Reason::Forbidden, refusal.to_string()),
     }
 }
 
@@ -235,7 +231,7 @@ fn read_reference(
     fields.refuse_unknown(findings);
     let text = reference.text(findings).unwrap_or_default();
     if text.is_empty() {
-        findings.refuse(&reference.path, Reason::Required, "may not be empty");
+        findings.refuse(reference.path, Reason::Required, "may not be empty");
         return None;
     }
     let template = compile_template(&Value::from(&*text), &reference.path.told(), findings)?;
@@ -254,7 +250,7 @@ fn read_query(node: &Node<'_>, findings: &mut Findings) -> Option<Option<Query>>
     match Expression::compile(&text) {
         Ok(expression) => Some(Some(Query::Fixed(expression))),
         Err(error) => {
-            findings.refuse(&node.path, Reason::Format, error.to_string());
+            findings.refuse(node.path, Reason::Format, error.to_string());
             None
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn compile(
     let (entries, selected, conditions) = (spec.get("exceptions"), spec.get("match"), spec.get("conditions"));
     let pod_security = spec.get("podSecurity");
     if pod_security.is_present() {
-        findings.warn(&pod_security.path, Reason::Suspicious, "is for validate rules; it has no effect here");
+        findings.warn(pod_security.path, Reason::Suspicious, "is for validate rules; it has no effect here");
     }
     spec.refuse_unknown(findings);
 
@@ -50,7 +50,7 @@ fn read_key(metadata: &Node<'_>, findings: &mut Findings) -> ExceptionKey {
     let (name, namespace) = (metadata.below("name"), metadata.below("namespace"));
     let text = name.text(findings).unwrap_or_default().into_owned();
     if text.is_empty() && !metadata.below("generateName").is_present() {
-        findings.refuse(&name.path, Reason::Required, "an exception needs a name");
+        findings.refuse(name.path, Reason::Required, "an exception needs a name");
     }
     let namespace = namespace.text(findings).map(String::from).filter(|namespace| !namespace.is_empty());
     // kubectl fills in the namespace of its context; offline there is none but the usual one.
@@ -60,7 +60,7 @@ fn read_key(metadata: &Node<'_>, findings: &mut Findings) -> ExceptionKey {
 fn read_entries(node: &Node<'_>, findings: &mut Findings) -> Vec<ExceptionEntry> {
     let entries = node.list(findings);
     if entries.is_empty() {
-        findings.refuse(&node.path, Reason::Required, "an exception needs the policies and rules that it is for");
+        findings.refuse(node.path, Reason::Required, "an exception needs the policies and rules that it is for");
     }
     entries.iter().map(|entry| read_entry(entry, findings)).collect()
 }
@@ -72,7 +72,7 @@ fn read_entry(node: &Node<'_>, findings: &mut Findings) -> ExceptionEntry {
     let required = |node: &Node<'_>, message: &str, findings: &mut Findings| {
         let text = node.text(findings).unwrap_or_default().into_owned();
         if text.is_empty() {
-            findings.refuse(&node.path, Reason::Required, message);
+            findings.refuse(node.path, Reason::Required, message);
         }
         text
     };
@@ -83,7 +83,7 @@ fn read_entry(node: &Node<'_>, findings: &mut Findings) -> ExceptionEntry {
     );
     let names = rules.list(findings);
     if names.is_empty() {
-        findings.refuse(&rules.path, Reason::Required, "name at least one rule; `*` is all of them");
+        findings.refuse(rules.path, Reason::Required, "name at least one rule; `*` is all of them");
     }
     let names = names.iter().map(|name| required(name, "the name of a rule may not be empty", findings));
     ExceptionEntry { policy, rules: names.collect() }

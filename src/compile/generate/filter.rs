@@ -53,7 +53,7 @@ pub(super) fn compile_exception(
     findings.take(problems);
     let compiled = compiled?;
     if background && compiled.asks_requester() {
-        findings.refuse(&selected.path, Reason::Context, BACKGROUND);
+        findings.refuse(selected.path, Reason::Context, BACKGROUND);
     }
     warn_of_unknown_kinds(&compiled, &selected.path.told(), kinds, findings);
     Some(compiled)

@@ -40,7 +40,7 @@ pub fn entry(document: &Value) -> (Option<GlobalEntry>, Findings) {
         (false, true) => read_call(&call, &mut findings).map(GlobalSource::Poll),
         _ => {
             let message = "an entry has exactly one of kubernetesResource, apiCall";
-            findings.refuse(&node.path, Reason::Xor, message);
+            findings.refuse(node.path, Reason::Xor, message);
             None
         }
     };
@@ -59,7 +59,7 @@ fn read_resource(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalResou
     fields.refuse_unknown(findings);
     if resource.contains('/') {
         let message = "objects are kept, not their subresources";
-        findings.refuse(&node.below("resource").path, Reason::Format, message);
+        findings.refuse(node.below("resource").path, Reason::Format, message);
     }
     Some(GlobalResource { group, version, resource, namespace: Some(namespace).filter(|name| !name.is_empty()) })
 }
@@ -74,7 +74,7 @@ fn read_call(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalPoll> {
     let retries = match limit.value() {
         None => RETRIES,
         Some(value) => value.as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or_else(|| {
-            findings.refuse(&limit.path, Reason::Format, "must be a whole number, 0 or more");
+            findings.refuse(limit.path, Reason::Format, "must be a whole number, 0 or more");
             RETRIES
         }),
     };
@@ -82,7 +82,7 @@ fn read_call(node: &Node<'_>, findings: &mut Findings) -> Option<GlobalPoll> {
         Ok(call) => Some(GlobalPoll { call, every, retries }),
         Err(reason) => {
             if findings.errors.len() == before {
-                findings.refuse(&node.path, Reason::Format, reason);
+                findings.refuse(node.path, Reason::Format, reason);
             }
             None
         }
@@ -115,11 +115,11 @@ fn read_interval(node: &Node<'_>, findings: &mut Findings) -> Duration {
     match text.parse::<duration::Duration>() {
         Ok(every) if every.as_nanos() >= 1_000_000_000 => Duration::from_nanos(every.as_nanos().unsigned_abs()),
         Ok(_) => {
-            findings.refuse(&node.path, Reason::Range, "must be at least 1s");
+            findings.refuse(node.path, Reason::Range, "must be at least 1s");
             REFRESH
         }
         Err(error) => {
-            findings.refuse(&node.path, Reason::Format, error.to_string());
+            findings.refuse(node.path, Reason::Format, error.to_string());
             REFRESH
         }
     }
@@ -134,12 +134,12 @@ fn read_projections(node: &Node<'_>, findings: &mut Findings) -> Vec<(String, Ex
         fields.refuse_unknown(findings);
         if projections.iter().any(|(known, _)| *known == name) {
             let message = format!("there is a projection `{name}` already");
-            findings.refuse(&item.below("name").path, Reason::Duplicate, message);
+            findings.refuse(item.below("name").path, Reason::Duplicate, message);
         }
         match Expression::compile(&path) {
             Ok(expression) => projections.push((name, expression)),
             Err(error) if !path.is_empty() => {
-                findings.refuse(&item.below("jmesPath").path, Reason::Format, error.to_string());
+                findings.refuse(item.below("jmesPath").path, Reason::Format, error.to_string());
             }
             Err(_) => {}
         }
@@ -155,7 +155,7 @@ fn required(fields: &Object<'_>, name: &'static str, what: &str, findings: &mut 
     let field = fields.get(name);
     let text = field.text(findings).unwrap_or_default().into_owned();
     if text.is_empty() {
-        findings.refuse(&field.path, Reason::Required, what);
+        findings.refuse(field.path, Reason::Required, what);
     }
     text
 }

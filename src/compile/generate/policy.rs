@@ -34,7 +34,7 @@ pub(super) fn compile(
     let key = read_key(&metadata, namespaced, findings);
     let prune = read_annotations(&metadata, findings);
 
-    let spec_path = spec.path.clone();
+    let spec_path = spec.path;
     let spec = spec.object(findings);
     let background = flag(&spec.get("background"), findings).unwrap_or(true);
     let admission = flag(&spec.get("admission"), findings).unwrap_or(true);
@@ -69,7 +69,7 @@ pub(super) fn compile(
     };
     let nodes = rules_node.list(findings);
     if nodes.is_empty() {
-        findings.refuse(&rules_node.path, Reason::Required, "a policy needs at least one rule");
+        findings.refuse(rules_node.path, Reason::Required, "a policy needs at least one rule");
     }
     let mut names = BTreeSet::new();
     let mut rules = Vec::new();
@@ -77,32 +77,28 @@ pub(super) fn compile(
         if let Some(name) = node.below("name").value().and_then(Value::as_str)
             && !names.insert(name)
         {
-            findings.refuse(
-                &node.path.field("name"),
-                Reason::Duplicate,
-                format!("another rule is called `{name}` too"),
-            );
+            findings.refuse(node.path.field("name"), Reason::Duplicate, format!("another rule is called `{name}` too"));
         }
         rules.extend(rule::compile(node, &surroundings, findings).map(Arc::new));
     }
     let generates = nodes.iter().any(|node| node.below("generate").is_present());
     if !generates && !nodes.is_empty() {
         findings.warn(
-            &rules_node.path,
+            rules_node.path,
             Reason::Suspicious,
             "no rule generates anything, so Writ does nothing with this policy",
         );
     }
     if generates && !admission {
         findings.refuse(
-            &spec_path.field("admission"),
+            spec_path.field("admission"),
             Reason::Forbidden,
             "must not be false in a policy that generates",
         );
     }
     if !admission && !background {
         findings.refuse(
-            &spec_path.field("background"),
+            spec_path.field("background"),
             Reason::Context,
             "admission and background cannot both be false",
         );
@@ -114,16 +110,16 @@ fn read_key(metadata: &Node<'_>, namespaced: bool, findings: &mut Findings) -> P
     let (name, namespace) = (metadata.below("name"), metadata.below("namespace"));
     let text = name.text(findings).unwrap_or_default().into_owned();
     if text.is_empty() && !metadata.below("generateName").is_present() {
-        findings.refuse(&name.path, Reason::Required, "a policy needs a name");
+        findings.refuse(name.path, Reason::Required, "a policy needs a name");
     }
     if text.len() > LABEL_LENGTH {
         let message =
             format!("must have at most {LABEL_LENGTH} characters, as it becomes a label of generated objects");
-        findings.refuse(&name.path, Reason::Range, message);
+        findings.refuse(name.path, Reason::Range, message);
     }
     let given = namespace.text(findings).map(String::from).filter(|namespace| !namespace.is_empty());
     if !namespaced && given.is_some() {
-        findings.refuse(&namespace.path, Reason::Forbidden, "a ClusterPolicy has no namespace; use kind Policy");
+        findings.refuse(namespace.path, Reason::Forbidden, "a ClusterPolicy has no namespace; use kind Policy");
     }
     // kubectl fills in the namespace of its context; offline there is none but the usual one.
     let namespace = namespaced.then(|| given.unwrap_or_else(|| "default".to_owned()));
@@ -137,10 +133,10 @@ fn read_annotations(metadata: &Node<'_>, findings: &mut Findings) -> bool {
         match (key, value.value().and_then(Value::as_str)) {
             (PRUNE, Some("true")) => prune = true,
             (PRUNE, Some("false")) => {}
-            (PRUNE, _) => findings.refuse(&value.path, Reason::Enum, "must be \"true\" or \"false\""),
+            (PRUNE, _) => findings.refuse(value.path, Reason::Enum, "must be \"true\" or \"false\""),
             (AUTOGEN, Some("all")) => {
                 findings.refuse(
-                    &value.path,
+                    value.path,
                     Reason::Enum,
                     "`all` is no longer a value; name the controllers or leave it out",
                 );
@@ -161,12 +157,12 @@ fn read_webhook(spec: &Object<'_>, findings: &mut Findings) -> Webhook {
     for (old, new) in [(&old_policy, &policy), (&old_timeout, &timeout)] {
         if old.is_present() && new.is_present() {
             findings.refuse(
-                &old.path,
+                old.path,
                 Reason::Context,
                 format!("deprecated, and set beside its successor `{}`", new.path),
             );
         } else if old.is_present() {
-            findings.warn(&old.path, Reason::Deprecated, format!("deprecated; use `{}`", new.path));
+            findings.warn(old.path, Reason::Deprecated, format!("deprecated; use `{}`", new.path));
         }
     }
     let policies = [&policy, &old_policy].map(|node| one_of(node, POLICIES, findings));
@@ -182,7 +178,7 @@ fn read_webhook(spec: &Object<'_>, findings: &mut Findings) -> Webhook {
 fn read_timeout(node: &Node<'_>, findings: &mut Findings) -> Option<u8> {
     let seconds = node.value()?.as_u64().filter(|seconds| (1..=30).contains(seconds));
     if seconds.is_none() {
-        findings.refuse(&node.path, Reason::Range, "must be a whole number of seconds from 1 to 30");
+        findings.refuse(node.path, Reason::Range, "must be a whole number of seconds from 1 to 30");
     }
     seconds.and_then(|seconds| u8::try_from(seconds).ok())
 }
@@ -194,7 +190,7 @@ fn read_condition(node: &Node<'_>, findings: &mut Findings) -> Option<(String, S
     let mut texts = [&name, &expression].map(|field| {
         let text = field.text(findings).unwrap_or_default().into_owned();
         if text.trim().is_empty() {
-            findings.refuse(&field.path, Reason::Required, "may not be empty");
+            findings.refuse(field.path, Reason::Required, "may not be empty");
         }
         text
     });
@@ -206,7 +202,7 @@ fn refuse_removed(spec: &Object<'_>, findings: &mut Findings) {
     let removed = spec.get("generateExistingOnPolicyUpdate");
     if removed.is_present() {
         findings.refuse(
-            &removed.path,
+            removed.path,
             Reason::Forbidden,
             "has been removed; use `generate.generateExisting` of the rule",
         );
@@ -217,7 +213,7 @@ fn refuse_removed(spec: &Object<'_>, findings: &mut Findings) {
 pub(super) fn flag(node: &Node<'_>, findings: &mut Findings) -> Option<bool> {
     let value = node.value()?;
     if !value.is_boolean() {
-        findings.refuse(&node.path, Reason::Format, "must be true or false");
+        findings.refuse(node.path, Reason::Format, "must be true or false");
     }
     value.as_bool()
 }
@@ -226,7 +222,7 @@ pub(super) fn flag(node: &Node<'_>, findings: &mut Findings) -> Option<bool> {
 fn one_of(node: &Node<'_>, known: &[&str], findings: &mut Findings) -> Option<String> {
     let text = node.text(findings)?.into_owned();
     if !known.contains(&text.as_str()) {
-        findings.refuse(&node.path, Reason::Enum, format!("unknown value `{text}`; known: {}", known.join(", ")));
+        findings.refuse(node.path, Reason::Enum, format!("unknown value `{text}`; known: {}", known.join(", ")));
     }
     Some(text)
 }

@@ -40,12 +40,12 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
         [_] => return None,
         [] => {
             let message = format!("a rule needs one of {}", TYPES.join(", "));
-            findings.refuse(&node.path, Reason::Xor, message);
+            findings.refuse(node.path, Reason::Xor, message);
             return None;
         }
         several => {
             let message = format!("a rule has one type, not {}", several.join(" and "));
-            findings.refuse(&node.path, Reason::Xor, message);
+            findings.refuse(node.path, Reason::Xor, message);
             return None;
         }
     }
@@ -59,7 +59,7 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
     let skip_background_requests = flag(&rule.get("skipBackgroundRequests"), findings).unwrap_or(true);
     let cel = rule.get("celPreconditions");
     if cel.is_present() {
-        findings.refuse(&cel.path, Reason::Forbidden, "generate rules have `preconditions` only");
+        findings.refuse(cel.path, Reason::Forbidden, "generate rules have `preconditions` only");
     }
     rule.refuse_unknown(findings);
 
@@ -93,12 +93,12 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
 fn read_name(node: &Node<'_>, findings: &mut Findings) -> String {
     let name = node.text(findings).unwrap_or_default().into_owned();
     if name.is_empty() {
-        findings.refuse(&node.path, Reason::Required, "a rule needs a name");
+        findings.refuse(node.path, Reason::Required, "a rule needs a name");
     }
     if name.len() > LABEL_LENGTH {
         let message =
             format!("must have at most {LABEL_LENGTH} characters, as it becomes a label of generated objects");
-        findings.refuse(&node.path, Reason::Range, message);
+        findings.refuse(node.path, Reason::Range, message);
     }
     name
 }
@@ -111,7 +111,7 @@ pub(super) fn compile_conditions(node: &Node<'_>, form: Form, findings: &mut Fin
     let conditions = conditions?;
     let mut sound = true;
     for (block, index, condition) in conditions.iter() {
-        let list = if block.is_empty() { node.path.clone() } else { node.path.field(block) };
+        let list = if block.is_empty() { node.path } else { node.path.field(block) };
         for (name, operand) in [("key", &condition.key), ("value", &condition.value)] {
             sound &= compile_template(operand, &list.index(index).field(name).told(), findings).is_some();
         }
@@ -123,7 +123,7 @@ pub(super) fn compile_conditions(node: &Node<'_>, form: Form, findings: &mut Fin
 pub(super) fn compile_template(document: &Value, path: &FieldPath, findings: &mut Findings) -> Option<Template> {
     let template = Template::compile(document);
     for problem in template.problems() {
-        findings.refuse(&path.below_pointer(problem.path()), Reason::Format, problem.to_string());
+        findings.refuse(path.below_pointer(problem.path()), Reason::Format, problem.to_string());
     }
     template.problems().is_empty().then_some(template)
 }

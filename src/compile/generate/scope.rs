@@ -70,20 +70,20 @@ pub(super) fn check(
     };
     match scope {
         Some(Scope::Namespaced) if text.is_empty() => {
-            findings.refuse(&namespace.path, Reason::Required, format!("the {what} lives in a namespace; name it"));
+            findings.refuse(namespace.path, Reason::Required, format!("the {what} lives in a namespace; name it"));
         }
         Some(Scope::Cluster) if !text.is_empty() => {
             let message = format!("the {what} lives in no namespace; leave it out");
-            findings.refuse(&namespace.path, Reason::Forbidden, message);
+            findings.refuse(namespace.path, Reason::Forbidden, message);
         }
         _ => {}
     }
     let Some(own) = &around.policy.namespace else { return };
     if scope == Some(Scope::Cluster) {
         let message = format!("a Policy cannot reach a cluster-scoped {what}; use a ClusterPolicy");
-        findings.refuse(&namespace.path, Reason::Forbidden, message);
+        findings.refuse(namespace.path, Reason::Forbidden, message);
     } else if !text.is_empty() && *text != *own.as_str() {
         let message = format!("the {what} of a Policy must be in its own namespace, written as `{own}`");
-        findings.refuse(&namespace.path, Reason::Forbidden, message);
+        findings.refuse(namespace.path, Reason::Forbidden, message);
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn unswap(source: &Node<'_>, findings: &mut Findings) -> Option<Value
         return None;
     }
     let message = format!("apiVersion and kind are swapped; read as apiVersion `{kind}`, kind `{api_version}`");
-    findings.warn(&source.path, Reason::Suspicious, message);
+    findings.warn(source.path, Reason::Suspicious, message);
     let mut mended = source.value()?.clone();
     mended["apiVersion"] = Value::from(&*kind);
     mended["kind"] = Value::from(&*api_version);
@@ -89,6 +89,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::compile::way::Ways;
 
     #[test]
     fn one_outer_pair_of_braces_goes() {
@@ -114,18 +115,20 @@ mod tests {
         }
         let swapped = json!({"apiVersion": "Secret", "kind": "v1", "name": "s"});
         let mut findings = Findings::default();
-        let mended = unswap(&Node::new(Some(&swapped), FieldPath::root()), &mut findings);
+        let ways = Ways::default();
+        let mended = unswap(&Node::new(Some(&swapped), ways.root()), &mut findings);
         assert_eq!(mended, Some(json!({"apiVersion": "v1", "kind": "Secret", "name": "s"})));
         assert_eq!(findings.warnings.len(), 1);
         let right = json!({"apiVersion": "v1", "kind": "Secret"});
-        assert_eq!(unswap(&Node::new(Some(&right), FieldPath::root()), &mut findings), None);
+        assert_eq!(unswap(&Node::new(Some(&right), ways.root()), &mut findings), None);
     }
 
     #[test]
     fn anchors_are_found_at_any_depth() {
         let body = json!({"spec": [{"=(name)": 1}], "(x)": 2, "plain()": 3, "data": {"a(b)": ""}});
         let mut findings = Findings::default();
-        refuse_anchors(&Node::new(Some(&body), FieldPath::root().field("data")), &mut findings);
+        let ways = Ways::default();
+        refuse_anchors(&Node::new(Some(&body), ways.root().field("data")), &mut findings);
         let mut fields: Vec<_> = findings.errors.iter().map(|problem| problem.field.to_string()).collect();
         fields.sort();
         assert_eq!(fields, ["data.(x)", "data.spec[0].=(name)"]);

@@ -39,11 +39,11 @@ pub(super) fn compile(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut
 
     let targets = if foreach.is_present() {
         for other in FORMS.map(|form| node.below(form)).iter().filter(|form| form.is_present()) {
-            findings.refuse(&other.path, Reason::Xor, "stands beside `foreach`; put it inside an entry");
+            findings.refuse(other.path, Reason::Xor, "stands beside `foreach`; put it inside an entry");
         }
         let nodes = foreach.list(findings);
         if nodes.is_empty() {
-            findings.refuse(&foreach.path, Reason::Empty, "needs at least one entry");
+            findings.refuse(foreach.path, Reason::Empty, "needs at least one entry");
         }
         let loops: Vec<_> = nodes.iter().map(|entry| compile_loop(entry, around, findings)).collect();
         loops.into_iter().collect::<Option<Vec<_>>>().map(Targets::Foreach)
@@ -74,14 +74,14 @@ fn compile_loop(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Findi
 fn compile_list(node: &Node<'_>, findings: &mut Findings) -> Option<Expression> {
     let text = node.text(findings).unwrap_or_default();
     if text.trim().is_empty() {
-        findings.refuse(&node.path, Reason::Required, "needs an expression that gives the elements");
+        findings.refuse(node.path, Reason::Required, "needs an expression that gives the elements");
         return None;
     }
     let bare = slips::strip_braces(&text, &node.path.told(), findings);
     match Expression::compile(bare) {
         Ok(expression) => Some(expression),
         Err(error) => {
-            findings.refuse(&node.path, Reason::Format, error.to_string());
+            findings.refuse(node.path, Reason::Format, error.to_string());
             None
         }
     }
@@ -99,11 +99,7 @@ fn compile_output(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fin
     let [data, clone, data_list, clone_list] = FORMS.map(|form| node.below(form));
     let present: Vec<&str> = FORMS.into_iter().filter(|form| node.below(form).is_present()).collect();
     if present.len() > 1 {
-        findings.refuse(
-            &node.path,
-            Reason::Xor,
-            format!("has {}; only one of them is possible", present.join(" and ")),
-        );
+        findings.refuse(node.path, Reason::Xor, format!("has {}; only one of them is possible", present.join(" and ")));
         return None;
     }
     if clone.is_present() {
@@ -137,7 +133,7 @@ fn compile_data(
 ) -> Option<Pattern> {
     let kind = read_target(node, around, findings);
     if data.is_present() && !data.value().is_some_and(Value::is_object) {
-        findings.refuse(&data.path, Reason::Format, "must be the body of the object, a mapping");
+        findings.refuse(data.path, Reason::Format, "must be the body of the object, a mapping");
     }
     slips::refuse_anchors(data, findings);
     compile_pattern(node, &["data"], vec![kind], findings)
@@ -177,7 +173,7 @@ fn compile_clone_list(
     fields.refuse_unknown(findings);
     if list.is_present() {
         for other in [&kinds, &namespace, &selector].into_iter().filter(|other| other.is_present()) {
-            findings.refuse(&other.path, Reason::Xor, "stands beside `list`; sources are named or selected, not both");
+            findings.refuse(other.path, Reason::Xor, "stands beside `list`; sources are named or selected, not both");
         }
         return compile_sources(node, &list, around, findings);
     }
@@ -185,7 +181,7 @@ fn compile_clone_list(
     let target_text = target.text(findings).unwrap_or_default().into_owned();
     let nodes = kinds.list(findings);
     if nodes.is_empty() {
-        findings.refuse(&kinds.path, Reason::Required, "needs kinds such as `v1/Secret`, or a `list` of sources");
+        findings.refuse(kinds.path, Reason::Required, "needs kinds such as `v1/Secret`, or a `list` of sources");
     }
     let mut scopes: Vec<Scope> = Vec::new();
     let mut target_kinds = Vec::new();
@@ -193,7 +189,7 @@ fn compile_clone_list(
         let text = kind.text(findings).unwrap_or_default().into_owned();
         let Some((api_version, name)) = text.rsplit_once('/') else {
             if !is_variable(&text) {
-                findings.refuse(&kind.path, Reason::Format, format!("needs its version, such as `v1/{text}`"));
+                findings.refuse(kind.path, Reason::Format, format!("needs its version, such as `v1/{text}`"));
             }
             continue;
         };
@@ -205,7 +201,7 @@ fn compile_clone_list(
         });
     }
     if scopes.windows(2).any(|pair| pair[0] != pair[1]) {
-        findings.refuse(&kinds.path, Reason::Context, "must all live in namespaces, or all outside of them");
+        findings.refuse(kinds.path, Reason::Context, "must all live in namespaces, or all outside of them");
     } else {
         let scope = scopes.first().copied();
         scope::check(scope, Part::Source, &namespace, around, findings);
@@ -220,7 +216,7 @@ fn check_selector(selector: &Node<'_>, findings: &mut Findings) {
     let Some(value) = selector.value() else { return };
     if is_variable(&value.to_string()) {
         findings.warn(
-            &selector.path,
+            selector.path,
             Reason::Suspicious,
             "variables here may keep changes of sources from being followed",
         );
@@ -259,7 +255,7 @@ fn compile_source(item: &Node<'_>, around: &Surroundings<'_>, findings: &mut Fin
     }
     let swapped = slips::unswap(&source, findings);
     let source_value = swapped.as_ref().or(source.value());
-    let source = Node::new(source_value, source.path.clone());
+    let source = Node::new(source_value, source.path);
     let (api_version, kind) = (source.below("apiVersion"), source.below("kind"));
     let mut written = TargetKind {
         api_version: require(&api_version, "the source needs its apiVersion, such as `v1`", findings),
@@ -323,21 +319,21 @@ fn compile_pattern(
 fn require(node: &Node<'_>, message: &str, findings: &mut Findings) -> String {
     let text = node.text(findings).unwrap_or_default().into_owned();
     if text.is_empty() {
-        findings.refuse(&node.path, Reason::Required, message);
+        findings.refuse(node.path, Reason::Required, message);
     }
     text
 }
 
 fn refuse_empty(list: &Node<'_>, nodes: &[Node<'_>], findings: &mut Findings) {
     if nodes.is_empty() {
-        findings.refuse(&list.path, Reason::Empty, "needs at least one item");
+        findings.refuse(list.path, Reason::Empty, "needs at least one item");
     }
 }
 
 fn warn_of_idle(node: &Node<'_>, fields: &[&'static str], form: &str, findings: &mut Findings) {
     for field in fields.iter().map(|field| node.below(field)).filter(Node::is_present) {
         findings.warn(
-            &field.path,
+            field.path,
             Reason::Suspicious,
             format!("has no effect beside `{form}`; its items say it themselves"),
         );
@@ -348,7 +344,7 @@ fn warn_of_variables(fields: &[&Node<'_>], findings: &mut Findings) {
     for field in fields {
         if field.value().and_then(Value::as_str).is_some_and(is_variable) {
             let message = "a variable here may keep changes of the rule and its sources from being followed";
-            findings.warn(&field.path, Reason::Suspicious, message);
+            findings.warn(field.path, Reason::Suspicious, message);
         }
     }
 }

@@ -27,7 +27,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     let backends = object.get("backends");
     object.warn_of_unknown(findings);
     if !backends.is_present() {
-        findings.refuse(&backends.path, Reason::Required, "required; an empty list switches logging off");
+        findings.refuse(backends.path, Reason::Required, "required; an empty list switches logging off");
         return;
     }
     for backend in backends.list(findings) {
@@ -44,7 +44,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
         if body.is_present() {
             check(&body, findings);
         } else {
-            findings.refuse(&body.path, Reason::Required, "required: the body that belongs to the type");
+            findings.refuse(body.path, Reason::Required, "required: the body that belongs to the type");
         }
     }
 }
@@ -55,7 +55,7 @@ fn check_tcp(tcp: &Node<'_>, findings: &mut Findings) {
     object.warn_of_unknown(findings);
     check_format(&format, findings);
     if !is_url(&address.text(findings).unwrap_or_default()) {
-        findings.refuse(&address.path, Reason::Format, "malformed: an address such as logs.example:5000");
+        findings.refuse(address.path, Reason::Format, "malformed: an address such as logs.example:5000");
     }
 }
 
@@ -65,7 +65,7 @@ fn check_file(file: &Node<'_>, findings: &mut Findings) {
     object.warn_of_unknown(findings);
     check_format(&format, findings);
     if !is_file_path(&path.text(findings).unwrap_or_default()) {
-        findings.refuse(&path.path, Reason::Format, "malformed: an absolute path of a file");
+        findings.refuse(path.path, Reason::Format, "malformed: an absolute path of a file");
     }
 }
 
@@ -84,9 +84,9 @@ fn check_format(format: &Node<'_>, findings: &mut Findings) {
         None => return,
     };
     if !body.is_present() {
-        findings.refuse(&body.path, Reason::Required, "required: the format that belongs to the type");
+        findings.refuse(body.path, Reason::Required, "required: the format that belongs to the type");
     } else if !body.is_filled() {
-        findings.refuse(&body.path, Reason::Empty, "may not be empty; leave `format` out for the standard one");
+        findings.refuse(body.path, Reason::Empty, "may not be empty; leave `format` out for the standard one");
     }
     if kind == Some("Json") {
         json.list(findings).iter().for_each(|entry| check_json_entry(entry, findings));
@@ -100,14 +100,14 @@ fn check_json_entry(entry: &Node<'_>, findings: &mut Findings) {
     let mut complete = true;
     for field in [&key, &value] {
         if !field.is_filled() {
-            findings.refuse(&field.path, Reason::Empty, "may not be empty");
+            findings.refuse(field.path, Reason::Empty, "may not be empty");
             complete = false;
         }
     }
     let text = |field: &Node<'_>, findings: &mut Findings| field.text(findings).unwrap_or_default().into_owned();
     let member = format!("{{\"{}\": \"{}\"}}", text(&key, findings), text(&value, findings));
     if complete && serde_json::from_str::<serde::de::IgnoredAny>(&member).is_err() {
-        findings.refuse(&entry.path, Reason::Format, "malformed: key and value must be the inside of JSON texts");
+        findings.refuse(entry.path, Reason::Format, "malformed: key and value must be the inside of JSON texts");
     }
 }
 
@@ -127,10 +127,10 @@ fn check_open_telemetry(field: &Node<'_>, findings: &mut Findings) {
         value.text(findings);
         let name = key.text(findings).unwrap_or_default();
         if name.is_empty() {
-            findings.refuse(&key.path, Reason::Required, "required");
+            findings.refuse(key.path, Reason::Required, "required");
         } else if !is_attribute_key(&name) {
             let message = "malformed: lower-case words joined by `.` or `_`, outside `otel.`";
-            findings.refuse(&key.path, Reason::Format, message);
+            findings.refuse(key.path, Reason::Format, message);
         }
     }
 }

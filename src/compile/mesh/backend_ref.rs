@@ -30,7 +30,7 @@ fn read(entry: &Node<'_>, place: &Place, findings: &mut Findings) -> Option<Back
     let reference = target_ref::read_fields(&object, place, findings);
     object.warn_of_unknown(findings);
     if reference.kind == Some(TargetKind::MeshMultiZoneService) && !port_field.is_present() {
-        findings.refuse(&port_field.path, Reason::Required, "required with kind MeshMultiZoneService");
+        findings.refuse(port_field.path, Reason::Required, "required with kind MeshMultiZoneService");
     }
     let weight = weight.integer(0..=i64::MAX, findings).and_then(|weight| u64::try_from(weight).ok());
     let port = port_field.integer(UINT32, findings).and_then(|port| u32::try_from(port).ok());

@@ -30,7 +30,7 @@ fn read(entry: &Node<'_>, strictness: Strictness, findings: &mut Findings) -> Op
     let (spiffe_id, sni) = (object.get("spiffeID"), object.get("sni"));
     object.warn_of_unknown(findings);
     if strictness == Strictness::Strict && !spiffe_id.is_present() && !sni.is_present() {
-        findings.refuse(&entry.path, Reason::AnyOf, "at least one of spiffeID, sni");
+        findings.refuse(entry.path, Reason::AnyOf, "at least one of spiffeID, sni");
         return None;
     }
     let spiffe_id = spiffe_id.is_present().then(|| read_spiffe_id(&spiffe_id, strictness, findings)).flatten();
@@ -46,7 +46,7 @@ fn read_spiffe_id(field: &Node<'_>, strictness: Strictness, findings: &mut Findi
     let kind = match strictness {
         Strictness::Lenient => kind.schema_word(TYPES, findings),
         Strictness::Strict if !kind.is_filled() => {
-            findings.refuse(&kind.path, Reason::Required, "required; one of Exact, Prefix");
+            findings.refuse(kind.path, Reason::Required, "required; one of Exact, Prefix");
             None
         }
         Strictness::Strict => kind.word(TYPES, findings),
@@ -54,7 +54,7 @@ fn read_spiffe_id(field: &Node<'_>, strictness: Strictness, findings: &mut Findi
     let value = value.text(findings).unwrap_or_default();
     if !is_spiffe_id(&value) {
         let message = "malformed: a SPIFFE ID looks like spiffe://trust.domain/ns/backend/sa/default";
-        findings.refuse(&field.path, Reason::Format, message);
+        findings.refuse(field.path, Reason::Format, message);
     }
     match kind? {
         "Exact" => Some(SpiffeMatch::Exact(value.into_owned())),
@@ -69,14 +69,14 @@ fn read_sni(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
     if kind.is_filled() {
         kind.word(&["Exact"], findings);
     } else {
-        findings.refuse(&kind.path, Reason::Required, "required: Exact");
+        findings.refuse(kind.path, Reason::Required, "required: Exact");
     }
     let name = value.text(findings).unwrap_or_default();
     if name.is_empty() {
-        findings.refuse(&value.path, Reason::Required, "required: the server name");
+        findings.refuse(value.path, Reason::Required, "required: the server name");
     } else if !is_dns_subdomain(&name) {
         findings.refuse(
-            &value.path,
+            value.path,
             Reason::Format,
             "malformed: a server name has lower-case letters, digits, `-` and `.`",
         );

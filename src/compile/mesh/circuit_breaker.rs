@@ -27,7 +27,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     let (limits, outliers) = (object.get("connectionLimits"), object.get("outlierDetection"));
     object.warn_of_unknown(findings);
     if !limits.is_present() && !outliers.is_present() {
-        findings.refuse(&conf.path, Reason::AnyOf, "at least one of connectionLimits, outlierDetection");
+        findings.refuse(conf.path, Reason::AnyOf, "at least one of connectionLimits, outlierDetection");
         return;
     }
     let limits = limits.object(findings);
@@ -53,7 +53,7 @@ fn check_outlier_detection(field: &Node<'_>, findings: &mut Findings) {
     if detectors.is_present() {
         check_detectors(&detectors, findings);
     } else {
-        findings.refuse(&detectors.path, Reason::Required, "required: what counts as a failure");
+        findings.refuse(detectors.path, Reason::Required, "required: what counts as a failure");
     }
 }
 
@@ -64,7 +64,7 @@ fn check_detectors(field: &Node<'_>, findings: &mut Findings) {
     object.warn_of_unknown(findings);
     if !consecutive.iter().chain([&success_rate, &failure_percentage]).any(Node::is_present) {
         let message = format!("at least one of {}, successRate, failurePercentage", CONSECUTIVE.join(", "));
-        findings.refuse(&field.path, Reason::AnyOf, message);
+        findings.refuse(field.path, Reason::AnyOf, message);
         return;
     }
     for detector in consecutive {

@@ -15,13 +15,13 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     let (from, to) = (policy.spec.get("from"), policy.spec.get("to"));
     if policy.has("from") && gateways {
         let message = "only valid when no gateway is selected: say `proxyTypes: [Sidecar]`, or select by Dataplane";
-        findings.refuse(&from.path, Reason::Context, message);
+        findings.refuse(from.path, Reason::Context, message);
     } else {
         policy.each_from(findings, |entry, findings| check_conf(&entry.conf, findings));
     }
     if policy.has("to") && !gateways {
         let message = "only permitted when gateways are selected: faults of sidecars go into `rules`";
-        findings.refuse(&to.path, Reason::Forbidden, message);
+        findings.refuse(to.path, Reason::Forbidden, message);
     } else {
         policy.each_to(findings, |entry, findings| check_conf(&entry.conf, findings));
     }
@@ -61,7 +61,7 @@ fn check_abort(abort: &Node<'_>, findings: &mut Findings) {
     if status.is_present() {
         status.bounded_integer(INT32, 100..=599, findings);
     } else {
-        findings.refuse(&status.path, Reason::Range, "a status within [100,599] is needed");
+        findings.refuse(status.path, Reason::Range, "a status within [100,599] is needed");
     }
     abort.get("percentage").percentage(findings);
     abort.warn_of_unknown(findings);
@@ -72,13 +72,13 @@ fn check_bandwidth(bandwidth: &Node<'_>, findings: &mut Findings) {
     let limit = bandwidth.get("limit");
     let text = limit.text(findings).unwrap_or_default();
     match Rate::read(&text) {
-        _ if text.is_empty() => findings.refuse(&limit.path, Reason::Required, "required: a rate such as 50Mbps"),
+        _ if text.is_empty() => findings.refuse(limit.path, Reason::Required, "required: a rate such as 50Mbps"),
         Rate::Malformed => {
-            findings.refuse(&limit.path, Reason::Format, "malformed: a number and kbps, Mbps or Gbps, such as 50Mbps");
+            findings.refuse(limit.path, Reason::Format, "malformed: a number and kbps, Mbps or Gbps, such as 50Mbps");
         }
         Rate::Odd => {
             let message = format!("`{text}` has no number or more than one unit, and will not limit anything");
-            findings.warn(&limit.path, Reason::Suspicious, message);
+            findings.warn(limit.path, Reason::Suspicious, message);
         }
         Rate::Sound => {}
     }

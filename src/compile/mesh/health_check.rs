@@ -28,13 +28,13 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     let panic = object.get("healthyPanicThreshold");
     if panic.is_present() {
         let message = "deprecated: it belongs to MeshCircuitBreaker, below outlierDetection";
-        findings.warn(&panic.path, Reason::Deprecated, message);
+        findings.warn(panic.path, Reason::Deprecated, message);
         panic.percentage(findings);
     }
     object.get("noTrafficInterval").positive_duration(findings);
     let log = object.get("eventLogPath");
     if log.text(findings).is_some_and(|path| !is_file_path(&path)) {
-        findings.refuse(&log.path, Reason::Format, "malformed: an absolute path of a file");
+        findings.refuse(log.path, Reason::Format, "malformed: an absolute path of a file");
     }
     for flag in ["failTrafficOnPanic", "alwaysLogHealthCheckFailures", "reuseConnection"] {
         object.get(flag).flag(findings);
@@ -42,7 +42,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     let protocols = [object.get("http"), object.get("tcp"), object.get("grpc")];
     object.warn_of_unknown(findings);
     if !protocols.iter().any(Node::is_present) {
-        findings.refuse(&conf.path, Reason::AnyOf, "at least one of http, tcp, grpc");
+        findings.refuse(conf.path, Reason::AnyOf, "at least one of http, tcp, grpc");
     }
     let [http, tcp, grpc] = protocols;
     check_http(&http, findings);
@@ -59,7 +59,7 @@ fn check_http(http: &Node<'_>, findings: &mut Findings) {
     http.get("disabled").flag(findings);
     let path = http.get("path");
     if path.is_present() && !path.is_filled() {
-        findings.refuse(&path.path, Reason::Required, "required: leave it out for `/`");
+        findings.refuse(path.path, Reason::Required, "required: leave it out for `/`");
     }
     headers::check(&http.get("requestHeadersToAdd"), findings);
     for status in http.get("expectedStatuses").list(findings) {

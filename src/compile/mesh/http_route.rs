@@ -40,7 +40,7 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
 fn read_hostnames(entry: &Entry<'_>, below_gateway: bool, findings: &mut Findings) -> Vec<String> {
     let field = entry.object.get("hostnames");
     if field.is_filled_list() && !below_gateway {
-        findings.refuse(&field.path, Reason::Forbidden, "only permitted with a MeshGateway at the top level");
+        findings.refuse(field.path, Reason::Forbidden, "only permitted with a MeshGateway at the top level");
     }
     field.list(findings).iter().filter_map(|name| Some(name.text(findings)?.into_owned())).collect()
 }
@@ -58,7 +58,7 @@ fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings)
     if below_gateway && !backends_field.is_filled() && !filters::redirects(&filters_field) {
         let message =
             "may not be empty below a gateway, which has no destination of its own, unless a filter redirects";
-        findings.refuse(&backends_field.path, Reason::Empty, message);
+        findings.refuse(backends_field.path, Reason::Empty, message);
     }
     let backends = backends_field.is_present().then(|| {
         let exempt = Some(BackendRef::UNRESOLVED);

@@ -21,7 +21,7 @@ pub(super) fn warn_of_top(policy: PolicyKind, kind: TargetKind, reference: &Node
         _ => "use kind Dataplane with labels instead",
     };
     let message = format!("{} at the top level of {} is deprecated: {rewrite}", kind.name(), policy.name());
-    findings.warn(&reference.path.field("kind"), Reason::Removed, message);
+    findings.warn(reference.path.field("kind"), Reason::Removed, message);
 }
 
 /// Warns of a `from` with something in it.
@@ -34,7 +34,7 @@ pub(super) fn warn_of_from(policy: PolicyKind, spec: &Object<'_>, findings: &mut
         PolicyKind::FaultInjection | PolicyKind::TrafficPermission => "use `rules` with SPIFFE ID matches instead",
         _ => "use `rules` instead",
     };
-    findings.warn(&from.path, Reason::Removed, format!("deprecated: {rewrite}"));
+    findings.warn(from.path, Reason::Removed, format!("deprecated: {rewrite}"));
 }
 
 /// Warns of the fields of references that went away: all but kind, labels and sectionName. A reference that has to go as
@@ -54,7 +54,7 @@ fn warn_of_rules(entry: &Node<'_>, findings: &mut Findings) {
     let hostnames = entry.below("hostnames");
     if hostnames.is_filled_list() {
         findings.warn(
-            &hostnames.path,
+            hostnames.path,
             Reason::Removed,
             "Kuma 3 refuses hostnames here: use an HTTPRoute of the Gateway API",
         );
@@ -68,7 +68,7 @@ fn warn_of_rules(entry: &Node<'_>, findings: &mut Findings) {
                     let rewrite = filter.below("urlRewrite").below("hostToBackendHostname");
                     if rewrite.is_present() {
                         let message = "Kuma 3 refuses hostToBackendHostname: give the host name in `hostname`";
-                        findings.warn(&rewrite.path, Reason::Removed, message);
+                        findings.warn(rewrite.path, Reason::Removed, message);
                     }
                 }
             }
@@ -87,7 +87,7 @@ fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
     let kind = text(&kind_field);
     if matches!(kind, "MeshSubset" | "MeshServiceSubset" | "MeshGateway") {
         let message = format!("Kuma 3 has no {kind}: refer to a MeshService by labels");
-        findings.warn(&kind_field.path, Reason::Removed, message);
+        findings.warn(kind_field.path, Reason::Removed, message);
         return;
     }
     for name in FIELDS {
@@ -103,7 +103,7 @@ fn warn_of_reference(reference: &Node<'_>, findings: &mut Findings) {
             _ => "select proxies by kind Dataplane with labels".to_owned(),
         };
         let message = format!("Kuma 3 refuses this field of a {kind} reference: {rewrite}");
-        findings.warn(&field.path, Reason::Removed, message);
+        findings.warn(field.path, Reason::Removed, message);
     }
 }
 

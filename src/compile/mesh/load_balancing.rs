@@ -35,7 +35,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     policy.each_to_narrowed(narrow, findings, |entry, findings| {
         if entry.kind() == Some(TargetKind::MeshExternalService) && top != Some(TargetKind::Mesh) {
             let kind = entry.object.path.field("targetRef").field("kind");
-            findings.refuse(&kind, Reason::Context, "only valid when the top level is the whole Mesh");
+            findings.refuse(kind, Reason::Context, "only valid when the top level is the whole Mesh");
         }
         check_conf(entry, findings);
     });
@@ -51,7 +51,7 @@ fn check_conf(entry: &Entry<'_>, findings: &mut Findings) {
         for field in [&balancer, &locality] {
             if field.is_present() {
                 let message = format!("not valid for a {}: only hashPolicies are", route.name());
-                findings.refuse(&field.path, Reason::Context, message);
+                findings.refuse(field.path, Reason::Context, message);
             }
         }
         check_hashes(&hashes, findings);
@@ -82,10 +82,10 @@ fn check_hashes(list: &Node<'_>, findings: &mut Findings) {
         };
         let body = hash.peek(body);
         if !body.is_present() {
-            findings.refuse(&body.path, Reason::Required, format!("required with type {kind}"));
+            findings.refuse(body.path, Reason::Required, format!("required with type {kind}"));
         }
         if *kind == "SourceIP" {
-            findings.warn(&kind_field.path, Reason::Deprecated, "type SourceIP is deprecated: use Connection instead");
+            findings.warn(kind_field.path, Reason::Deprecated, "type SourceIP is deprecated: use Connection instead");
         }
         if *kind == "Cookie" {
             let cookie = body.object(findings);
@@ -94,7 +94,7 @@ fn check_hashes(list: &Node<'_>, findings: &mut Findings) {
             let path = cookie.get("path");
             cookie.warn_of_unknown(findings);
             if path.text(findings).is_some_and(|path| !path.starts_with('/')) {
-                findings.refuse(&path.path, Reason::Format, "malformed: an absolute path");
+                findings.refuse(path.path, Reason::Format, "malformed: an absolute path");
             }
         }
     }
@@ -105,7 +105,7 @@ fn refuse_http_hashes(list: &Node<'_>, findings: &mut Findings) {
     for hash in list.list(&mut Findings::default()) {
         let kind = hash.below("type");
         if kind.as_text().is_some_and(|kind| !matches!(kind, "Connection" | "SourceIP")) {
-            findings.refuse(&kind.path, Reason::Context, "not valid for a MeshTCPRoute: only Connection is");
+            findings.refuse(kind.path, Reason::Context, "not valid for a MeshTCPRoute: only Connection is");
         }
     }
 }
@@ -134,9 +134,9 @@ fn check_balancer(field: &Node<'_>, conf: Way<'_>, has_hashes: bool, findings: &
         }
         let better = conf.field("hashPolicies");
         if has_hashes {
-            findings.refuse(&hashes.path, Reason::Xor, format!("exactly one place: keep {better}"));
+            findings.refuse(hashes.path, Reason::Xor, format!("exactly one place: keep {better}"));
         }
-        findings.warn(&hashes.path, Reason::Deprecated, format!("deprecated: use {better} instead"));
+        findings.warn(hashes.path, Reason::Deprecated, format!("deprecated: use {better} instead"));
         check_hashes(&hashes, findings);
     }
 }
@@ -158,7 +158,7 @@ fn check_locality(field: &Node<'_>, entry: &Entry<'_>, findings: &mut Findings) 
         && (section.is_some() || matches!(service, ResourceRef::Labelled(_)))
     {
         let message = "not valid for one zone's service (sectionName or labels): use MeshMultiZoneService";
-        findings.refuse(&cross.path, Reason::Context, message);
+        findings.refuse(cross.path, Reason::Context, message);
     }
     let cross = cross.object(findings);
     for rule in cross.get("failover").list(findings) {
@@ -178,13 +178,13 @@ fn check_affinity(list: &Node<'_>, findings: &mut Findings) {
         let (key, weight) = (tag.get("key"), tag.get("weight"));
         tag.warn_of_unknown(findings);
         if !key.is_filled() {
-            findings.refuse(&key.path, Reason::Empty, "may not be empty");
+            findings.refuse(key.path, Reason::Empty, "may not be empty");
         }
         weight.positive_integer(UINT32, findings);
         weighted.push(weight.is_present());
     }
     if weighted.contains(&true) && weighted.contains(&false) {
-        findings.refuse(&list.path, Reason::Context, "only valid when all entries have a weight, or none");
+        findings.refuse(list.path, Reason::Context, "only valid when all entries have a weight, or none");
     }
 }
 
@@ -202,7 +202,7 @@ fn check_failover(rule: &Node<'_>, findings: &mut Findings) {
     to.warn_of_unknown(findings);
     match kind.word(&["Any", "None", "Only", "AnyExcept"], findings) {
         Some(word @ ("Any" | "None")) if zones.is_filled() => {
-            findings.refuse(&zones.path, Reason::Context, format!("not valid with type {word}"));
+            findings.refuse(zones.path, Reason::Context, format!("not valid with type {word}"));
         }
         Some("Only" | "AnyExcept") => check_zones(&zones, findings),
         _ => {}
@@ -212,11 +212,11 @@ fn check_failover(rule: &Node<'_>, findings: &mut Findings) {
 fn check_zones(zones: &Node<'_>, findings: &mut Findings) {
     let names = zones.list(findings);
     if names.is_empty() {
-        findings.refuse(&zones.path, Reason::Empty, "may not be empty");
+        findings.refuse(zones.path, Reason::Empty, "may not be empty");
     }
     for name in names {
         if !name.is_filled() {
-            findings.refuse(&name.path, Reason::Empty, "may not be empty");
+            findings.refuse(name.path, Reason::Empty, "may not be empty");
         }
     }
 }
@@ -227,14 +227,14 @@ fn check_threshold(threshold: &Node<'_>, findings: &mut Findings) {
     object.warn_of_unknown(findings);
     let Some(share) = percentage.decimal(findings) else {
         if !percentage.is_present() {
-            findings.refuse(&percentage.path, Reason::NotPositive, "a percentage above 0 is needed");
+            findings.refuse(percentage.path, Reason::NotPositive, "a percentage above 0 is needed");
         }
         return;
     };
     if share.compare(0).is_eq() {
-        findings.refuse(&percentage.path, Reason::NotPositive, "not above 0");
+        findings.refuse(percentage.path, Reason::NotPositive, "not above 0");
     } else if !share.is_within(0, 100) {
-        findings.refuse(&percentage.path, Reason::Range, "outside (0,100]");
+        findings.refuse(percentage.path, Reason::Range, "outside (0,100]");
     }
 }
 

@@ -31,7 +31,7 @@ fn check_port(port: &Node<'_>, findings: &mut Findings) {
     if port.is_present() {
         port.bounded_integer(UINT32, 1..=65535, findings);
     } else {
-        findings.refuse(&port.path, Reason::Range, "a port within [1,65535] is needed");
+        findings.refuse(port.path, Reason::Range, "a port within [1,65535] is needed");
     }
 }
 
@@ -55,7 +55,7 @@ fn check_sidecar(sidecar: &Node<'_>, findings: &mut Findings) {
             if kind == Some("Regex")
                 && let Some(error) = regex_error(&text)
             {
-                findings.refuse(&pattern.path, Reason::Format, format!("malformed: {error}"));
+                findings.refuse(pattern.path, Reason::Format, format!("malformed: {error}"));
             }
         }
     }
@@ -73,7 +73,7 @@ fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
         None => return,
     };
     if !body.is_present() {
-        findings.refuse(&body.path, Reason::Required, "required: the body that belongs to the type");
+        findings.refuse(body.path, Reason::Required, "required: the body that belongs to the type");
         return;
     }
     let body = body.object(findings);

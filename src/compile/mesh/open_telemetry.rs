@@ -16,19 +16,19 @@ pub(super) enum Endpoint {
 pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings) -> bool {
     let (endpoint, backend) = (object.get("endpoint"), object.get("backendRef"));
     if endpoint.is_filled() == backend.is_present() {
-        findings.refuse(&object.path, Reason::Xor, "exactly one of endpoint, backendRef");
+        findings.refuse(object.path, Reason::Xor, "exactly one of endpoint, backendRef");
         return false;
     }
     if endpoint.is_filled() {
         let address = endpoint.text(findings).unwrap_or_default();
         if address.contains(['/', '?', '#']) {
             let message = "malformed: a host and a port such as otel-collector:4317, without scheme and path";
-            findings.refuse(&endpoint.path, Reason::Format, message);
+            findings.refuse(endpoint.path, Reason::Format, message);
         } else if form == Endpoint::HostAndPort && !is_host_and_port(&address) {
-            findings.refuse(&endpoint.path, Reason::Format, "malformed: a host and a port such as otel-collector:4317");
+            findings.refuse(endpoint.path, Reason::Format, "malformed: a host and a port such as otel-collector:4317");
         }
         let message = "deprecated: describe the collector in a MeshOpenTelemetryBackend and name it in backendRef";
-        findings.warn(&endpoint.path, Reason::Deprecated, message);
+        findings.warn(endpoint.path, Reason::Deprecated, message);
         return true;
     }
     let reference = backend.object(findings);
@@ -36,7 +36,7 @@ pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings
     reference.warn_of_unknown(findings);
     kind.word(&["MeshOpenTelemetryBackend"], findings);
     if !labels.is_filled() {
-        findings.refuse(&backend.path, Reason::Xor, "labels that select the backend are needed");
+        findings.refuse(backend.path, Reason::Xor, "labels that select the backend are needed");
     }
     true
 }

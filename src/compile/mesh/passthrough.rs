@@ -48,14 +48,14 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
     let is_http = HTTP.contains(&protocol.as_ref());
 
     if protocol == "mysql" && !port_field.is_present() {
-        findings.refuse(&port_field.path, Reason::Required, "required with protocol mysql");
+        findings.refuse(port_field.path, Reason::Required, "required with protocol mysql");
     }
     if let Some(port) = port {
         match seen.protocols.get(&port) {
             Some(other) if *other != protocol && is_http => {
                 let message =
                     format!("port {port} is already used with protocol {other}, and {protocol} cannot share it");
-                findings.refuse(&port_field.path, Reason::Context, message);
+                findings.refuse(port_field.path, Reason::Context, message);
             }
             _ => {
                 seen.protocols.insert(port, protocol.to_string());
@@ -68,23 +68,23 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
     let text = value.text(findings).unwrap_or_default();
     if !seen.values.insert((port.unwrap_or_default(), protocol.to_string(), text.to_string())) {
         let message = format!("duplicate of an earlier match for `{text}` with the same port and protocol");
-        findings.refuse(&value.path, Reason::Duplicate, message);
+        findings.refuse(value.path, Reason::Duplicate, message);
     }
     match kind.word(&["Domain", "IP", "CIDR"], findings) {
         Some("Domain") => {
             if matches!(protocol.as_ref(), "tcp" | "mysql") {
                 let message = format!("only valid with tls, grpc, http or http2: {protocol} does not carry a domain");
-                findings.refuse(&protocol_field.path, Reason::Context, message);
+                findings.refuse(protocol_field.path, Reason::Context, message);
             }
             check_domain(&value, &text, findings);
             if text.starts_with('*') && !port_field.is_present() && is_http {
                 let message = "only valid when a port is given: a wildcard domain needs one";
-                findings.refuse(&port_field.path, Reason::Context, message);
+                findings.refuse(port_field.path, Reason::Context, message);
             }
         }
-        Some("IP") if !is_ip(&text) => findings.refuse(&value.path, Reason::Format, "malformed: an IP address"),
+        Some("IP") if !is_ip(&text) => findings.refuse(value.path, Reason::Format, "malformed: an IP address"),
         Some("CIDR") if !is_cidr(&text) => {
-            findings.refuse(&value.path, Reason::Format, "malformed: an address range such as 10.0.0.0/8");
+            findings.refuse(value.path, Reason::Format, "malformed: an address range such as 10.0.0.0/8");
         }
         _ => {}
     }
@@ -98,7 +98,7 @@ fn check_domain(value: &Node<'_>, text: &str, findings: &mut Findings) {
     if rest != "*" && !is_domain(rest) {
         let message =
             "malformed: a domain such as example.com or *.example.com, the wildcard being the whole first label";
-        findings.refuse(&value.path, Reason::Format, message);
+        findings.refuse(value.path, Reason::Format, message);
     }
 }
 

@@ -132,14 +132,14 @@ impl<'v> Policy<'v> {
     pub(super) fn rules_exclude(&self, others: &[&'static str], findings: &mut Findings) {
         if self.has("rules") && others.iter().any(|other| self.has(other)) {
             let message = format!("exactly one way: `rules`, or {}", quote(others));
-            findings.refuse(&self.spec.path, Reason::Xor, message);
+            findings.refuse(self.spec.path, Reason::Xor, message);
         }
     }
 
     /// Refuses a policy that has none of the lists.
     pub(super) fn needs_any(&self, lists: &[&'static str], findings: &mut Findings) {
         if !lists.iter().any(|list| self.has(list)) {
-            findings.refuse(&self.spec.path, Reason::AnyOf, format!("at least one of {}", quote(lists)));
+            findings.refuse(self.spec.path, Reason::AnyOf, format!("at least one of {}", quote(lists)));
         }
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::compile) fn compile<D: Keep>(resource: &Resource<'_>, findings: &m
     let list = conf.get("appendModifications");
     conf.warn_of_unknown(findings);
     if !list.is_filled() {
-        findings.refuse(&list.path, Reason::Empty, "may not be empty");
+        findings.refuse(list.path, Reason::Empty, "may not be empty");
     }
     let modifications = modification::read_list(&list, Dialect::MeshProxyPatch, findings);
     let target = policy.finish(findings)?;

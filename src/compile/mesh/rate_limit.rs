@@ -20,26 +20,26 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     let [rules, from, to] = ["rules", "from", "to"].map(|list| policy.spec.get(list).path);
     let advice = "say `proxyTypes: [Sidecar]`, or select by Dataplane";
     if policy.has("rules") && gateways {
-        findings.refuse(&rules, Reason::Forbidden, format!("not permitted when gateways are selected: {advice}"));
+        findings.refuse(rules, Reason::Forbidden, format!("not permitted when gateways are selected: {advice}"));
     } else {
         policy.each_rule(findings, |entry, findings| {
             let matches = entry.object.get("matches");
             caller::read_list(&matches, Strictness::Strict, findings);
             let tcp = entry.conf.below("local").below("tcp");
             if tcp.is_present() && caller::any_spiffe_id(&matches) {
-                findings.refuse(&tcp.path, Reason::Context, "not valid in a rule that matches a SPIFFE ID");
+                findings.refuse(tcp.path, Reason::Context, "not valid in a rule that matches a SPIFFE ID");
             }
             check_conf(&entry.conf, findings);
         });
     }
     if policy.has("from") && gateways {
-        findings.refuse(&from, Reason::Context, format!("only valid when no gateway is selected: {advice}"));
+        findings.refuse(from, Reason::Context, format!("only valid when no gateway is selected: {advice}"));
     } else {
         policy.each_from(findings, |entry, findings| check_conf(&entry.conf, findings));
     }
     if policy.has("to") && !gateways {
         let message = "only permitted when gateways are selected: limits of sidecars go into `rules`";
-        findings.refuse(&to, Reason::Forbidden, message);
+        findings.refuse(to, Reason::Forbidden, message);
     } else {
         policy.each_to(findings, |entry, findings| check_conf(&entry.conf, findings));
     }
@@ -51,14 +51,14 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     let local = object.get("local");
     object.warn_of_unknown(findings);
     if !local.is_present() {
-        findings.refuse(&local.path, Reason::Required, "required");
+        findings.refuse(local.path, Reason::Required, "required");
         return;
     }
     let object = local.object(findings);
     let (http, tcp) = (object.get("http"), object.get("tcp"));
     object.warn_of_unknown(findings);
     if !http.is_present() && !tcp.is_present() {
-        findings.refuse(&local.path, Reason::AnyOf, "at least one of http, tcp");
+        findings.refuse(local.path, Reason::AnyOf, "at least one of http, tcp");
     }
     if http.is_present() {
         check_http(&http, findings);
@@ -68,7 +68,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
         let (disabled, rate) = (object.get("disabled"), object.get("connectionRate"));
         object.warn_of_unknown(findings);
         if !disabled.is_present() && !rate.is_present() {
-            findings.refuse(&tcp.path, Reason::AnyOf, "at least one of disabled, connectionRate");
+            findings.refuse(tcp.path, Reason::AnyOf, "at least one of disabled, connectionRate");
         }
         disabled.flag(findings);
         check_rate(&rate, findings);
@@ -80,7 +80,7 @@ fn check_http(http: &Node<'_>, findings: &mut Findings) {
     let (disabled, rate, answer) = (object.get("disabled"), object.get("requestRate"), object.get("onRateLimit"));
     object.warn_of_unknown(findings);
     if ![&disabled, &rate, &answer].into_iter().any(Node::is_present) {
-        findings.refuse(&http.path, Reason::AnyOf, "at least one of disabled, requestRate, onRateLimit");
+        findings.refuse(http.path, Reason::AnyOf, "at least one of disabled, requestRate, onRateLimit");
     }
     disabled.flag(findings);
     check_rate(&rate, findings);
@@ -90,7 +90,7 @@ fn check_http(http: &Node<'_>, findings: &mut Findings) {
         && code < 400
     {
         let message = format!("{code} does not tell a client that it was refused: it must become 400 or above");
-        findings.warn(&status.path, Reason::Deprecated, message);
+        findings.warn(status.path, Reason::Deprecated, message);
     }
     headers::check(&answer.get("headers"), findings);
     answer.warn_of_unknown(findings);
@@ -106,14 +106,14 @@ fn check_rate(rate: &Node<'_>, findings: &mut Findings) {
     if num.is_present() {
         num.positive_integer(UINT32, findings);
     } else {
-        findings.refuse(&num.path, Reason::NotPositive, "a number above 0 is needed");
+        findings.refuse(num.path, Reason::NotPositive, "a number above 0 is needed");
     }
     let too_short = match interval.is_present() {
         true => interval.duration(findings).is_some_and(|interval| interval <= TOO_SHORT),
         false => true,
     };
     if too_short {
-        findings.refuse(&interval.path, Reason::NotPositive, format!("an interval above {TOO_SHORT} is needed"));
+        findings.refuse(interval.path, Reason::NotPositive, format!("an interval above {TOO_SHORT} is needed"));
     }
 }
 

@@ -42,7 +42,7 @@ fn check_conf(conf: &Node<'_>, kind: Option<TargetKind>, findings: &mut Findings
     let (tcp, http, grpc) = (object.get("tcp"), object.get("http"), object.get("grpc"));
     object.warn_of_unknown(findings);
     if ![&tcp, &http, &grpc].into_iter().any(Node::is_present) {
-        findings.refuse(&conf.path, Reason::AnyOf, "at least one of tcp, http, grpc");
+        findings.refuse(conf.path, Reason::AnyOf, "at least one of tcp, http, grpc");
     }
     let foreign: &[&Node<'_>] = match kind {
         Some(TargetKind::MeshHttpRoute) => &[&tcp],
@@ -50,7 +50,7 @@ fn check_conf(conf: &Node<'_>, kind: Option<TargetKind>, findings: &mut Findings
         _ => &[],
     };
     for section in foreign.iter().filter(|section| section.is_present()) {
-        findings.refuse(&section.path, Reason::Context, "not valid for a route of another protocol");
+        findings.refuse(section.path, Reason::Context, "not valid for a route of another protocol");
     }
     if tcp.is_present() {
         check_tcp(&tcp, findings);
@@ -70,7 +70,7 @@ fn check_tcp(tcp: &Node<'_>, findings: &mut Findings) {
     if attempts.is_present() {
         attempts.positive_integer(UINT32, findings);
     } else {
-        findings.refuse(&tcp.path, Reason::Empty, "may not be empty: set maxConnectAttempt");
+        findings.refuse(tcp.path, Reason::Empty, "may not be empty: set maxConnectAttempt");
     }
 }
 
@@ -82,7 +82,7 @@ fn check_http(http: &Node<'_>, findings: &mut Findings) {
     object.warn_of_unknown(findings);
     if !common.any && !headers.iter().any(Node::is_present) && !hosts.is_present() {
         let message = "may not be empty: say how often, how fast, on what or where to retry";
-        findings.refuse(&http.path, Reason::Empty, message);
+        findings.refuse(http.path, Reason::Empty, message);
     }
     common.check(findings);
     for condition in common.retry_on.list(findings) {
@@ -90,7 +90,7 @@ fn check_http(http: &Node<'_>, findings: &mut Findings) {
         if !HTTP_CONDITIONS.contains(&given.as_ref()) && !is_http_status(&given) {
             let message =
                 format!("unknown value `{given}`; known: {}, or a status code such as 503", HTTP_CONDITIONS.join(", "));
-            findings.refuse(&condition.path, Reason::Enum, message);
+            findings.refuse(condition.path, Reason::Enum, message);
         }
     }
     check_host_selection(&hosts, findings);
@@ -102,7 +102,7 @@ fn check_grpc(grpc: &Node<'_>, findings: &mut Findings) {
     let common = Common::read(&object, findings);
     object.warn_of_unknown(findings);
     if !common.any {
-        findings.refuse(&grpc.path, Reason::Empty, "may not be empty: say how often, how fast or on what to retry");
+        findings.refuse(grpc.path, Reason::Empty, "may not be empty: say how often, how fast or on what to retry");
     }
     common.check(findings);
     for condition in common.retry_on.list(findings) {
@@ -136,7 +136,7 @@ impl<'v> Common<'v> {
             object.warn_of_unknown(findings);
             if !base.is_present() && !max.is_present() {
                 let message = "may not be empty: set baseInterval, maxInterval or both";
-                findings.refuse(&self.back_off.path, Reason::Empty, message);
+                findings.refuse(self.back_off.path, Reason::Empty, message);
             }
             base.duration(findings);
             max.duration(findings);
@@ -153,14 +153,14 @@ fn check_rate_limited(field: &Node<'_>, findings: &mut Findings) {
     object.warn_of_unknown(findings);
     max.positive_duration(findings);
     if !headers.is_present() {
-        findings.refuse(&headers.path, Reason::Required, "required: the response headers that say when to come back");
+        findings.refuse(headers.path, Reason::Required, "required: the response headers that say when to come back");
     }
     for header in headers.list(findings) {
         let header = header.object(findings);
         let (name, format) = (header.get("name"), header.get("format"));
         header.warn_of_unknown(findings);
         if !name.is_filled() {
-            findings.refuse(&name.path, Reason::Required, "required");
+            findings.refuse(name.path, Reason::Required, "required");
         }
         format.schema_word(&["Seconds", "UnixTimestamp"], findings);
     }
@@ -175,11 +175,11 @@ fn check_host_selection(list: &Node<'_>, findings: &mut Findings) {
         entry.warn_of_unknown(findings);
         match predicate.word(PREDICATES, findings) {
             Some("OmitHostsWithTags") if !tags.is_present() => {
-                findings.refuse(&tags.path, Reason::Required, "required with OmitHostsWithTags");
+                findings.refuse(tags.path, Reason::Required, "required with OmitHostsWithTags");
             }
             Some("OmitPreviousPriorities") => {
                 if by_priority {
-                    findings.refuse(&predicate.path, Reason::Duplicate, "OmitPreviousPriorities may stand only once");
+                    findings.refuse(predicate.path, Reason::Duplicate, "OmitPreviousPriorities may stand only once");
                 }
                 by_priority = true;
                 frequency.positive_integer(INT32, findings);

@@ -20,9 +20,9 @@ pub(super) fn read_list<'v>(entry: &Entry<'v>, findings: &mut Findings) -> Vec<R
     older.warn_of_unknown(findings);
     if rules.is_present() && nested.is_present() {
         let message = "exactly one of `rules` and `default.rules`: they mean the same";
-        findings.refuse(&entry.object.path, Reason::Xor, message);
+        findings.refuse(entry.object.path, Reason::Xor, message);
     } else if nested.is_present() {
-        findings.warn(&nested.path, Reason::Deprecated, "an older form: write the rules as `rules` beside `targetRef`");
+        findings.warn(nested.path, Reason::Deprecated, "an older form: write the rules as `rules` beside `targetRef`");
     }
     let list = if rules.is_present() { rules } else { nested };
     let rule = |node: &Node<'v>, findings: &mut Findings| {
@@ -42,10 +42,10 @@ impl<'v> RouteRule<'v> {
         }
         if part.is_present() {
             let message = format!("exactly one of `{name}` and `default.{name}`: they mean the same");
-            findings.refuse(&self.object.path, Reason::Xor, message);
+            findings.refuse(self.object.path, Reason::Xor, message);
         } else {
             let message = format!("an older form: write it as `default.{name}` of the rule");
-            findings.warn(&direct.path, Reason::Deprecated, message);
+            findings.warn(direct.path, Reason::Deprecated, message);
         }
         direct
     }

@@ -19,7 +19,7 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
             let list = rule.part("backendRefs", findings);
             rule.finish(findings);
             if !list.is_filled() {
-                findings.refuse(&list.path, Reason::Required, "required: where the connections go");
+                findings.refuse(list.path, Reason::Required, "required: where the connections go");
             }
             let read = backend_ref::read_list(&list, None, findings);
             if backends.is_empty() {

@@ -43,7 +43,7 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
     if policy.has("from") && matches!(policy.top.kind, Some(TargetKind::MeshHttpRoute | TargetKind::MeshGateway)) {
         let message =
             "not permitted with a route or a gateway at the top level: neither has inbound traffic of its own";
-        findings.refuse(&policy.spec.get("from").path, Reason::Forbidden, message);
+        findings.refuse(policy.spec.get("from").path, Reason::Forbidden, message);
     } else {
         policy.each_from(findings, |entry, findings| {
             let timeouts = read_conf(&entry.conf, Scope::Connections, findings);
@@ -58,7 +58,7 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
             _ => Scope::Connections,
         };
         if !entry.conf.is_present() && entry.kind().is_some_and(TargetKind::is_route) {
-            findings.warn(&entry.conf.path, Reason::Suspicious, "no timeouts are given, so the entry changes nothing");
+            findings.warn(entry.conf.path, Reason::Suspicious, "no timeouts are given, so the entry changes nothing");
             to.extend(entry.reference.target.clone().map(|target| (target, Timeouts::default())));
             return;
         }
@@ -85,7 +85,7 @@ fn read_conf(conf: &Node<'_>, scope: Scope, findings: &mut Findings) -> Option<T
         refuse_all(conf, NOT_PER_CALLER, "not valid in a rule that matches a SPIFFE ID", findings);
     }
     if ![&connection, &idle, &http].into_iter().any(Node::is_present) {
-        findings.refuse(&conf.path, Reason::AnyOf, "at least one of connectionTimeout, idleTimeout, http");
+        findings.refuse(conf.path, Reason::AnyOf, "at least one of connectionTimeout, idleTimeout, http");
         return None;
     }
     match scope {
@@ -113,7 +113,7 @@ fn read_http(http: &Object<'_>, findings: &mut Findings) -> HttpTimeouts {
         nodes.map(|node| node.natural_duration(findings));
     let request_headers = headers.natural_duration(findings);
     if !any {
-        findings.refuse(&http.path, Reason::AnyOf, format!("at least one of {}", fields.join(", ")));
+        findings.refuse(http.path, Reason::AnyOf, format!("at least one of {}", fields.join(", ")));
     }
     HttpTimeouts { request, stream_idle, max_stream_duration, max_connection_duration, request_headers }
 }
@@ -126,7 +126,7 @@ fn refuse_all(conf: &Node<'_>, fields: &[&'static str], message: &str, findings:
             None => conf.below(field),
         };
         if node.is_present() {
-            findings.refuse(&node.path, Reason::Context, message);
+            findings.refuse(node.path, Reason::Context, message);
         }
     }
 }

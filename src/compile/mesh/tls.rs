@@ -39,7 +39,7 @@ fn check_conf(conf: &Node<'_>, whole_mesh: bool, findings: &mut Findings) {
         for (field, given) in [(&ciphers, ciphers.is_filled()), (&version, version.is_present())] {
             if given {
                 let message = "only valid when the top level is the whole Mesh";
-                findings.refuse(&field.path, Reason::Context, message);
+                findings.refuse(field.path, Reason::Context, message);
             }
         }
         return;
@@ -47,7 +47,7 @@ fn check_conf(conf: &Node<'_>, whole_mesh: bool, findings: &mut Findings) {
     let names = ciphers.list(findings);
     if names.iter().any(|name| !CIPHERS.contains(&name.text(findings).unwrap_or_default().as_ref())) {
         let message = format!("unknown cipher suite; known: {}", CIPHERS.join(", "));
-        findings.refuse(&ciphers.path, Reason::Enum, message);
+        findings.refuse(ciphers.path, Reason::Enum, message);
     }
     if version.is_present() {
         check_version(&version, findings);
@@ -65,7 +65,7 @@ fn check_version(version: &Node<'_>, findings: &mut Findings) {
     if let (Some(lowest), Some(highest)) = (lowest, highest)
         && lowest > highest
     {
-        findings.refuse(&min.path, Reason::Context, "only valid when it is not above max");
+        findings.refuse(min.path, Reason::Context, "only valid when it is not above max");
     }
 }
 

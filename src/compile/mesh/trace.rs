@@ -15,11 +15,11 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     let (backends, sampling, tags) = (conf.get("backends"), conf.get("sampling"), conf.get("tags"));
     conf.warn_of_unknown(findings);
     if !backends.is_present() {
-        findings.refuse(&backends.path, Reason::Required, "required; an empty list switches tracing off");
+        findings.refuse(backends.path, Reason::Required, "required; an empty list switches tracing off");
     }
     let list = backends.list(findings);
     if list.len() > 1 {
-        findings.refuse(&backends.path, Reason::Xor, "exactly one backend, or none");
+        findings.refuse(backends.path, Reason::Xor, "exactly one backend, or none");
     }
     list.iter().for_each(|backend| check_backend(backend, findings));
     tags.list(findings).iter().for_each(|tag| check_tag(tag, findings));
@@ -45,7 +45,7 @@ fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
     if body.is_present() {
         check(&body, findings);
     } else {
-        findings.refuse(&body.path, Reason::Required, "required: the body that belongs to the type");
+        findings.refuse(body.path, Reason::Required, "required: the body that belongs to the type");
     }
 }
 
@@ -59,9 +59,9 @@ fn check_zipkin(zipkin: &Node<'_>, findings: &mut Findings) {
     zipkin.warn_of_unknown(findings);
     let address = url.text(findings).unwrap_or_default();
     if address.is_empty() {
-        findings.refuse(&url.path, Reason::Empty, "may not be empty");
+        findings.refuse(url.path, Reason::Empty, "may not be empty");
     } else if !is_url(&address) {
-        findings.refuse(&url.path, Reason::Format, "malformed: a URL such as http://zipkin:9411/api/v2/spans");
+        findings.refuse(url.path, Reason::Format, "malformed: a URL such as http://zipkin:9411/api/v2/spans");
     }
 }
 
@@ -72,7 +72,7 @@ fn check_datadog(datadog: &Node<'_>, findings: &mut Findings) {
     datadog.warn_of_unknown(findings);
     let text = url.text(findings).unwrap_or_default();
     for (reason, message) in datadog_url::faults(&text) {
-        findings.refuse(&url.path, reason, format!("{message}: a URL such as http://datadog-agent:8126"));
+        findings.refuse(url.path, reason, format!("{message}: a URL such as http://datadog-agent:8126"));
     }
 }
 
@@ -87,10 +87,10 @@ fn check_tag(tag: &Node<'_>, findings: &mut Findings) {
     let (name, header, literal) = (object.get("name"), object.get("header"), object.get("literal"));
     object.warn_of_unknown(findings);
     if !name.is_filled() {
-        findings.refuse(&name.path, Reason::Empty, "may not be empty");
+        findings.refuse(name.path, Reason::Empty, "may not be empty");
     }
     if header.is_present() == literal.is_present() {
-        findings.refuse(&tag.path, Reason::Xor, "exactly one of header, literal");
+        findings.refuse(tag.path, Reason::Xor, "exactly one of header, literal");
     }
     literal.text(findings);
     let header = header.object(findings);

@@ -36,7 +36,7 @@ pub(super) fn split(work: &Work<'_>, is_taken: impl Fn(&str, &str) -> bool) -> O
     let name = format!("{}{SUFFIX}", identity.name);
     // Two documents cannot stand in a list, nor in a file that is written with braces, as JSON is.
     let one_by_nature = text.trim_start().starts_with('{') || !work.object.root.steps().is_empty();
-    if !is_filled("to") || !is_filled("from") || !from_all || one_by_nature || is_taken(&identity.kind, &name) {
+    if !is_filled("to") || !is_filled("from") || !from_all || one_by_nature || is_taken(identity.kind, &name) {
         return None;
     }
     let root = FieldPath::root();

@@ -6,6 +6,8 @@ use crate::compile::Findings;
 use crate::compile::mesh::proxy_patch;
 use crate::compile::proxy_template;
 use crate::compile::reader::Node;
+use crate::compile::way::Ways;
+use crate::core::json::{self, Tree};
 use crate::core::mesh::policy::Role;
 use crate::core::mesh::target_ref::TargetRef;
 
@@ -70,14 +72,18 @@ proptest! {
             document["spec"] = content.clone();
         }
         let mut findings = Findings::default();
-        let template = proxy_template::compile(&Node::new(Some(&content), FieldPath::root()), &mut findings);
+        let template = {
+            let (content, ways) = (json::Document::from(&content), Ways::default());
+            proxy_template::compile::<Value>(&Node::new(Some(content.root()), ways.root()), &mut findings)
+        };
         prop_assert_eq!(findings.errors, vec![]);
 
         let text = if block { serde_saphyr::to_string(&document).expect("YAML") } else { document.to_string() };
         let migration = migrate(&text, &settings()).expect("good YAML");
         prop_assert!(migration.documents.iter().all(|document| document.remaining.is_empty()), "{:?}", migration.documents);
         let patch = yaml::read_value(&migration.text).expect("good YAML");
-        let spec = Node::new(patch.get("spec"), FieldPath::root());
+        let (patch, ways) = (json::Document::from(&patch), Ways::default());
+        let spec = Node::new(patch.root().get("spec"), ways.root());
         let mut findings = Findings::default();
         let resource = crate::compile::mesh::Resource { content: spec, role: Role::System };
         let patch = proxy_patch::compile(&resource, &mut findings);

@@ -84,7 +84,7 @@ fn parse_condition(value: &Value, path: &FieldPath, problems: &mut Vec<Problem>)
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text.clone()),
         Some(_) => {
-            problems.push(Problem::new(&path.field("message"), Reason::Format, "must be a string"));
+            problems.push(Problem::new(path.field("message"), Reason::Format, "must be a string"));
             return None;
         }
     };
@@ -104,7 +104,7 @@ fn required<'a>(
     let value = fields.get(name).filter(|value| !value.is_null());
     if value.is_none() {
         problems.push(Problem::new(
-            &path.field(name.to_owned()),
+            path.field(name.to_owned()),
             Reason::Required,
             "a condition needs key, operator and value",
         ));

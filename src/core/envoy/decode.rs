@@ -80,6 +80,8 @@ pub enum DecodeError {
 const DEEPEST: usize = 128;
 /// How many unknown keys are worth a guess at what was meant: a guess takes longer than all the rest.
 const MOST_GUESSES: usize = 32;
+/// Room for what the usual patch holds.
+const SLOTS: usize = 16;
 /// Where an `Any` names its message.
 const TYPE_KEY: &str = "@type";
 
@@ -150,7 +152,7 @@ fn decode_unfolded(
     let mut decoder = Decoder::new();
     decoder.message(message, filter, &root)?;
     let Decoder { notes, out, .. } = decoder;
-    let mut folded = out.finish().root().to_value();
+    let mut folded = out.finish().to_value();
 
     let mut decoder = Decoder { notes, ..Decoder::new() };
     decoder.any(config, &root)?;
@@ -159,7 +161,7 @@ fn decode_unfolded(
             decoder.note(&here, Remark::Superseded { by: "configDiscovery" });
         } else {
             let config = std::mem::take(&mut decoder.out).finish();
-            filter.insert("typedConfig".to_owned(), config.root().to_value());
+            filter.insert("typedConfig".to_owned(), config.to_value());
         }
     }
     if strictness == Strictness::Whole {
@@ -178,7 +180,7 @@ struct Decoder<'v> {
 
 impl<'v> Decoder<'v> {
     fn new() -> Self {
-        Self { schema: Schema::get(), out: Builder::default(), notes: Vec::new(), depth: 0 }
+        Self { schema: Schema::get(), out: Builder::with_capacity(SLOTS), notes: Vec::new(), depth: 0 }
     }
 
     fn finish(self, message: &Message, strictness: Strictness) -> Result<Decoded<'v>, DecodeError> {
@@ -495,10 +497,22 @@ impl<'v> Decoder<'v> {
                 self.out.leaf(double.ok_or_else(too_large)?);
                 Ok(())
             }
-            Shape::Null => Ok(self.out.leaf(Leaf::Null)),
-            Shape::Bool(flag) => Ok(self.out.leaf(Leaf::Bool(flag))),
-            Shape::Number(number) => Ok(self.out.leaf(Leaf::Number(number.clone()))),
-            Shape::Text(text) => Ok(self.out.text(text)),
+            Shape::Null => {
+                self.out.leaf(Leaf::Null);
+                Ok(())
+            }
+            Shape::Bool(flag) => {
+                self.out.leaf(Leaf::Bool(flag));
+                Ok(())
+            }
+            Shape::Number(number) => {
+                self.out.leaf(Leaf::Number(number.clone()));
+                Ok(())
+            }
+            Shape::Text(text) => {
+                self.out.text(text);
+                Ok(())
+            }
         }
     }
 }

@@ -15,7 +15,6 @@ use super::modification::{
     ResourceKind,
 };
 use super::schema::{Message, Schema};
-use crate::core::json::Tree;
 
 /// A resource of a proxy.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,7 +187,7 @@ fn patch_message(kind: MessageType, content: &mut Value, patch: &Patch<Value>) -
             run(&mut document, patches)?;
             let decoded = decode(kind, &document, Strictness::Partial);
             let decoded = decoded.map_err(|error| format!("the result is no {}: {error}", kind.name()))?;
-            *content = decoded.document.root().to_value();
+            *content = decoded.document.to_value();
             Ok(())
         }
     }
@@ -310,7 +309,7 @@ fn merge_config(message: &Message, config: &mut Map<String, Value>, part: Map<St
 fn read_config(url: &str, document: &Value) -> Result<Option<Map<String, Value>>, String> {
     let Some(decoded) = decode_as(short(url), document, Strictness::Partial) else { return Ok(None) };
     let decoded = decoded.map_err(|error| format!("not a valid {}: {error}", short(url)))?;
-    Ok(match decoded.document.root().to_value() {
+    Ok(match decoded.document.to_value() {
         Value::Object(fields) => Some(fields),
         _ => None,
     })

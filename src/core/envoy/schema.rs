@@ -14,6 +14,7 @@
 //! A type is a scalar's name, `>MESSAGE` or `=ENUM`, preceded by `*` (repeated), `?` (optional) or `{KEY}` (map). Rules are
 //! those of `protoc-gen-validate`, see [`super::rules`].
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::rules::{Rule, read_rules};
@@ -23,6 +24,8 @@ use super::rules::{Rule, read_rules};
 pub struct Schema {
     messages: Vec<Message>,
     enums: Vec<Enum>,
+    /// The names of messages are long and alike, so that a search among them would take its time.
+    by_name: HashMap<&'static str, MessageId>,
 }
 
 #[derive(Debug)]
@@ -166,15 +169,16 @@ impl Schema {
     }
 
     fn message_id(&self, name: &str) -> Option<MessageId> {
-        position(&self.messages, |message| message.name, name).map(MessageId)
+        self.by_name.get(name).copied()
     }
 
     fn enum_id(&self, name: &str) -> Option<EnumId> {
-        position(&self.enums, |one| one.name, name).map(EnumId)
+        let found = self.enums.binary_search_by(|one| one.name.cmp(name)).ok()?;
+        u16::try_from(found).ok().map(EnumId)
     }
 
     fn read(text: &'static str) -> Result<Self, String> {
-        let mut schema = Self { messages: Vec::new(), enums: Vec::new() };
+        let mut schema = Self { messages: Vec::new(), enums: Vec::new(), by_name: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
 
         // Names first, because fields point ahead as well as back.
@@ -189,6 +193,7 @@ impl Schema {
         if !schema.enums.is_sorted_by_key(|one| one.name) || !schema.messages.is_sorted_by_key(|one| one.name) {
             return Err("names are not sorted".to_owned());
         }
+        schema.by_name = (0..).map(MessageId).zip(&schema.messages).map(|(id, message)| (message.name, id)).collect();
 
         let (mut next_enum, mut next_message) = (0, 0);
         let mut lines = lines().peekable();
@@ -322,11 +327,6 @@ impl Form {
             _ => Self::Fields,
         }
     }
-}
-
-fn position<T>(sorted: &[T], name_of: impl Fn(&T) -> &'static str, name: &str) -> Option<u16> {
-    let found = sorted.binary_search_by(|one| name_of(one).cmp(name)).ok()?;
-    u16::try_from(found).ok()
 }
 
 fn read_value(line: &'static str) -> Option<(&'static str, i32)> {

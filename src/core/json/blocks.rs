@@ -65,6 +65,22 @@ pub(super) fn length_of_text(bytes: &[u8]) -> Option<usize> {
     None
 }
 
+/// How many bytes there are before the first that is a quote, a backslash or a control character.
+pub(super) fn length_of_plain(bytes: &[u8]) -> usize {
+    let (chunks, rest) = bytes.as_chunks::<LANES>();
+    let [quote, backslash, control] = [b'"', b'\\', 0x1f].map(u8x16::splat);
+    for (index, chunk) in chunks.iter().enumerate() {
+        let lanes = u8x16::new(*chunk);
+        let marks = lanes.simd_eq(quote) | lanes.simd_eq(backslash) | lanes.min(control).simd_eq(lanes);
+        let bits = marks.to_bitmask();
+        if bits != 0 {
+            return index * LANES + bits.trailing_zeros() as usize;
+        }
+    }
+    let is_mark = |byte: &u8| matches!(byte, b'"' | b'\\' | ..=0x1f);
+    bytes.len() - rest.len() + rest.iter().position(is_mark).unwrap_or(rest.len())
+}
+
 impl Carry {
     fn brackets(&mut self, block: &[u8]) -> Brackets {
         // The two sorts of brackets differ in one bit.
@@ -139,8 +155,9 @@ mod tests {
     fn slowly(bytes: &[u8], is_text: bool) -> Option<usize> {
         let (mut depth, mut inside, mut escaped) = (0_u32, false, false);
         for (index, byte) in bytes.iter().enumerate() {
+            let was_escaped = std::mem::take(&mut escaped);
             match byte {
-                _ if std::mem::take(&mut escaped) => {}
+                b'"' | b'\\' if was_escaped => {}
                 b'\\' => escaped = true,
                 b'"' => {
                     inside = !inside;
@@ -168,6 +185,13 @@ mod tests {
             prop_assert_eq!(length_of_nested(nested.as_bytes()), slowly(nested.as_bytes(), false));
             let text = format!("\"{content}");
             prop_assert_eq!(length_of_text(text.as_bytes()), slowly(text.as_bytes(), true));
+        }
+
+        #[test]
+        fn plain_bytes_are_counted(plain in "[a-z\u{e9} ]{0,50}", mark in r#"["\\\u{0}\n\u{1f}]?"#, after in "[a\"]{0,20}") {
+            let end = if mark.is_empty() { after.find('"').unwrap_or(after.len()) } else { 0 };
+            let text = format!("{plain}{mark}{after}");
+            prop_assert_eq!(length_of_plain(text.as_bytes()), plain.len() + end);
         }
 
         /// Long runs without a mark, and marks around the seams of blocks.

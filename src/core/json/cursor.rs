@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Deserializer, Number};
 
-use super::blocks::{length_of_nested, length_of_text};
+use super::blocks::{length_of_nested, length_of_plain, length_of_text};
 use super::{Builder, Document, Leaf};
 
 /// How deep a document may be nested; `serde_json` stops there too.
@@ -166,12 +166,14 @@ impl<'a> Cursor<'a> {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected("text"));
         }
-        let (end, is_plain) = end_of_text(self.text.as_bytes(), from + 1).ok_or_else(|| self.ends())?;
-        self.at = end;
-        if is_plain {
-            return Ok(Cow::Borrowed(&self.text[from + 1..end - 1]));
+        let end = from + 1 + length_of_plain(&self.text.as_bytes()[from + 1..]);
+        if self.text.as_bytes().get(end) == Some(&b'"') {
+            self.at = end + 1;
+            return Ok(Cow::Borrowed(&self.text[from + 1..end]));
         }
-        let read = serde_json::from_str(&self.text[from..end]).map(Cow::Owned);
+        // It ends too early, or holds something that is or should be escaped.
+        self.pass(length_of_text)?;
+        let read = serde_json::from_str(&self.text[from..self.at]).map(Cow::Owned);
         read.map_err(|error| format!("{error}, counted from byte {from}"))
     }
 
@@ -243,59 +245,11 @@ fn plain_number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Where the text ends whose content begins at `from`, and whether it is what it says: no escapes, and nothing that would
-/// have to be escaped.
-fn end_of_text(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
-    let (mut at, mut is_plain) = (from, true);
-    loop {
-        at = next_mark(bytes, at);
-        match bytes.get(at)? {
-            b'"' => return Some((at + 1, is_plain)),
-            b'\\' => {
-                is_plain = false;
-                at += 2;
-            }
-            byte => {
-                is_plain &= *byte >= b' ';
-                at += 1;
-            }
-        }
-    }
-}
-
-/// Where the next quote, backslash or control character is, or less than eight bytes before it or the end: eight bytes
-/// are looked at in one go.
-fn next_mark(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-        let eight = u64::from_le_bytes(*eight);
-        let found = lanes_with(eight, b'"') | lanes_with(eight, b'\\') | lanes_below(eight, b' ');
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    at
-}
-
-const ONES: u64 = u64::from_le_bytes([1; 8]);
-const TOPS: u64 = ONES << 7;
-
-/// The highest bit of each byte that is `wanted`; above the first of them, of others too.
-fn lanes_with(eight: u64, wanted: u8) -> u64 {
-    lanes_below(eight ^ (ONES * u64::from(wanted)), 1)
-}
-
-/// The highest bit of each byte that is below `bound`; above the first of them, of others too.
-fn lanes_below(eight: u64, bound: u8) -> u64 {
-    eight.wrapping_sub(ONES * u64::from(bound)) & !eight & TOPS
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};
 
-    use super::super::Tree;
     use super::*;
 
     fn value() -> impl Strategy<Value = Value> {
@@ -325,7 +279,7 @@ mod tests {
                 let mut found = None;
                 let mut cursor = Cursor::new(&text);
                 cursor.entries(|key, cursor| {
-                    if key != wanted {
+                    if key != wanted.as_str() {
                         return cursor.skip();
                     }
                     found = Some(cursor.read::<Value>()?);

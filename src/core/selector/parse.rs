@@ -25,7 +25,7 @@ impl LabelSelector {
                     selector.labels.extend(parse_label(key, value, wildcards, &path.key(key), problems));
                 }
             }
-            Some(_) => problems.push(Problem::new(&path.field("matchLabels"), Reason::Format, "must be an object")),
+            Some(_) => problems.push(Problem::new(path.field("matchLabels"), Reason::Format, "must be an object")),
         }
         match fields.get("matchExpressions") {
             None | Some(Value::Null) => {}
@@ -35,11 +35,11 @@ impl LabelSelector {
                     selector.requirements.extend(parse_requirement(expression, &path.index(index), problems));
                 }
             }
-            Some(_) => problems.push(Problem::new(&path.field("matchExpressions"), Reason::Format, "must be a list")),
+            Some(_) => problems.push(Problem::new(path.field("matchExpressions"), Reason::Format, "must be a list")),
         }
         for key in fields.keys().filter(|key| !matches!(key.as_str(), "matchLabels" | "matchExpressions")) {
             problems.push(Problem::new(
-                &path.field(key.clone()),
+                path.field(key.clone()),
                 Reason::Unknown,
                 "a selector has matchLabels and matchExpressions",
             ));
@@ -75,7 +75,7 @@ fn parse_requirement(value: &Value, path: &FieldPath, problems: &mut Vec<Problem
     };
     let key = fields.get("key").and_then(Value::as_str).unwrap_or_default();
     let sound = if key.is_empty() {
-        problems.push(Problem::new(&path.field("key"), Reason::Required, "name the label"));
+        problems.push(Problem::new(path.field("key"), Reason::Required, "name the label"));
         false
     } else {
         check_key(key, &path.field("key"), problems)
@@ -83,11 +83,7 @@ fn parse_requirement(value: &Value, path: &FieldPath, problems: &mut Vec<Problem
     let values = parse_values(fields, path, problems);
     let listed = |values: BTreeSet<String>, problems: &mut Vec<Problem>| {
         if values.is_empty() {
-            problems.push(Problem::new(
-                &path.field("values"),
-                Reason::Required,
-                "In and NotIn need at least one value",
-            ));
+            problems.push(Problem::new(path.field("values"), Reason::Required, "In and NotIn need at least one value"));
             return None;
         }
         Some(values)
@@ -99,19 +95,19 @@ fn parse_requirement(value: &Value, path: &FieldPath, problems: &mut Vec<Problem
         "Exists" | "DoesNotExist" => {
             if !values?.is_empty() {
                 let message = format!("{operator} takes no values");
-                problems.push(Problem::new(&path.field("values"), Reason::Forbidden, message));
+                problems.push(Problem::new(path.field("values"), Reason::Forbidden, message));
                 return None;
             }
             if operator == "Exists" { Test::Exists } else { Test::DoesNotExist }
         }
         "" => {
             let message = "needs one of In, NotIn, Exists, DoesNotExist";
-            problems.push(Problem::new(&path.field("operator"), Reason::Required, message));
+            problems.push(Problem::new(path.field("operator"), Reason::Required, message));
             return None;
         }
         other => {
             let message = format!("`{other}` is not one of In, NotIn, Exists, DoesNotExist");
-            problems.push(Problem::new(&path.field("operator"), Reason::Enum, message));
+            problems.push(Problem::new(path.field("operator"), Reason::Enum, message));
             return None;
         }
     };
@@ -143,7 +139,7 @@ fn parse_values(
             None => {
                 sound = false;
                 let message = "a label value must be a string; put it in quotes";
-                problems.push(Problem::new(&path.index(index), Reason::Format, message));
+                problems.push(Problem::new(path.index(index), Reason::Format, message));
             }
         }
     }

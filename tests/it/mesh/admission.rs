@@ -8,6 +8,7 @@ use writ::compile;
 use writ::compile::mesh::admission::{
     ControlPlane, Mode, Operation, Refusal, RefusalKind, Request, defaults, rehearse, review,
 };
+use writ::core::json::Document;
 use writ::core::mesh::policy::PolicyKind;
 use writ::core::mesh::reach::Routes;
 use writ::core::yaml;
@@ -26,8 +27,9 @@ fn zone(federated: bool) -> ControlPlane {
     plane(Mode::Zone { name: "zone-1".to_owned(), federated })
 }
 
-fn create<'r>(object: &'r Value, namespace: &'r str) -> Request<'r> {
-    Request { operation: Operation::Create, user: "somebody", namespace, object }
+/// What is asked when somebody creates an object.
+fn create<'r>(object: &'r Document<'_>, namespace: &'r str) -> Request<'r> {
+    Request { operation: Operation::Create, user: "somebody", namespace, object: object.root() }
 }
 
 fn timeout(labels: Value, spec: Value) -> Value {
@@ -44,7 +46,7 @@ fn to_mesh() -> Value {
 /// The object as it is stored.
 fn completed(object: &Value, namespace: &str, plane: &ControlPlane) -> Result<Value, Refusal> {
     let mut stored = object.clone();
-    let operations = defaults(&create(object, namespace), plane)?;
+    let operations = defaults(&create(&Document::from(object), namespace), plane)?;
     json_patch::patch(&mut stored, &operations).expect("the operations fit the object");
     Ok(stored)
 }
@@ -61,7 +63,7 @@ fn a_policy_of_a_zone_learns_where_it_is_and_whose() {
         })
     );
     assert_eq!(stored["metadata"]["annotations"], json!({"kuma.io/display-name": "short"}));
-    let again = defaults(&create(&stored, "shop"), &zone(true)).expect("nothing is wrong");
+    let again = defaults(&create(&Document::from(&stored), "shop"), &zone(true)).expect("nothing is wrong");
     assert_eq!(again, [], "what is complete stays as it is");
 }
 
@@ -103,10 +105,11 @@ fn every_object_has_one_home() {
         (&template, "", &zone(false), Ok(())),
         (&external, "shop", &zone(false), Err((RefusalKind::ForbiddenNamespace, false))),
     ] {
-        let answer = review(&create(object, namespace), plane);
+        let answer = review(&create(&Document::from(object), namespace), plane);
         let answer = answer.map(drop).map_err(|refusal| (refusal.kind, !refusal.problems.is_empty()));
         assert_eq!(answer, expected, "{} in `{namespace}` of {:?}", object["kind"], plane.mode);
     }
+    let template = Document::from(&template);
     let privileged = Request { user: OPERATOR, ..create(&template, "") };
     assert!(review(&privileged, &zone(true)).is_ok());
 }
@@ -114,7 +117,7 @@ fn every_object_has_one_home() {
 #[test]
 fn faults_are_told_one_kind_at_a_time() {
     let plane = zone(false);
-    let refusal = |object: &Value| review(&create(object, "shop"), &plane).expect_err("a fault");
+    let refusal = |object: &Value| review(&create(&Document::from(object), "shop"), &plane).expect_err("a fault");
     let fields =
         |refusal: &Refusal| refusal.problems.iter().map(|problem| problem.field.to_string()).collect::<Vec<_>>();
 
@@ -125,9 +128,11 @@ fn faults_are_told_one_kind_at_a_time() {
     let content = refusal(&timeout(json!({}), json!({})));
     assert_eq!((content.kind, fields(&content)), (RefusalKind::Invalid, vec!["spec".to_owned()]));
 
+    let all = Document::from(&all);
     let gone = Request { operation: Operation::Delete, ..create(&all, "shop") };
     assert_eq!(review(&gone, &plane), Ok(Vec::new()), "whatever is wrong with it may be deleted");
-    assert_eq!(review(&create(&json!({"apiVersion": "v1", "kind": "Pod"}), "shop"), &plane), Ok(Vec::new()));
+    let pod = json!({"apiVersion": "v1", "kind": "Pod"});
+    assert_eq!(review(&create(&Document::from(&pod), "shop"), &plane), Ok(Vec::new()));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use writ::compile;
 use writ::compile::mesh::admission::{ControlPlane, Mode, Operation, Request, defaults, review};
+use writ::core::json::Document;
 use writ::core::mesh::policy::PolicyKind;
 
 /// Keys and values that policies have, so that documents get past the first check.
@@ -162,7 +163,9 @@ proptest! {
             fields.insert("apiVersion".to_owned(), json!("kuma.io/v1alpha1"));
             fields.insert("kind".to_owned(), json!("MeshTimeout"));
         }
-        let request = Request { operation: Operation::Create, user: "u", namespace: &namespace, object: &object };
+        let document = Document::from(&object);
+        let object = document.root();
+        let request = Request { operation: Operation::Create, user: "u", namespace: &namespace, object };
         let _ = (review(&request, &plane), defaults(&request, &plane));
     }
 

@@ -23,7 +23,7 @@ impl RoleError {
         let spec = FieldPath::root().field("spec");
         match self {
             Self::ToAndFrom => Problem::new(&spec, Reason::Xor, self.to_string()),
-            Self::Mixed => Problem::new(&spec.field("to"), Reason::Context, self.to_string()),
+            Self::Mixed => Problem::new(spec.field("to"), Reason::Context, self.to_string()),
         }
     }
 }

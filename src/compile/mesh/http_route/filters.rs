@@ -31,7 +31,7 @@ pub(super) fn read_list(list: &Node<'_>, surroundings: Surroundings, findings: &
     // Only sound filters are weighed against each other.
     if redirects && forwards && findings.errors.len() == before {
         let message = "either RequestRedirect, or URLRewrite and RequestMirror: a redirected request goes nowhere else";
-        findings.refuse(&list.path, Reason::Xor, message);
+        findings.refuse(list.path, Reason::Xor, message);
     }
     filters
 }
@@ -61,18 +61,18 @@ fn read(filter: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) 
         }
         [only] => {
             let message = format!("no `type` is given; taken as {}", only.0);
-            findings.warn(&kind_field.path, Reason::Deprecated, message);
+            findings.warn(kind_field.path, Reason::Deprecated, message);
             *only
         }
         _ => {
             let keys: Vec<_> = TYPES.iter().map(|(_, key, _)| *key).collect();
             let message = format!("exactly one of {}, or a `type` that says which counts", keys.join(", "));
-            findings.refuse(&filter.path, Reason::Xor, message);
+            findings.refuse(filter.path, Reason::Xor, message);
             return None;
         }
     };
     if !body.is_present() {
-        findings.refuse(&body.path, Reason::Required, format!("required with type {kind}"));
+        findings.refuse(body.path, Reason::Required, format!("required with type {kind}"));
         return None;
     }
     match *kind {
@@ -92,10 +92,10 @@ fn body<'v>(object: &Object<'v>, key: &'static str, older: Option<&'static str>,
     };
     if body.is_present() {
         let message = format!("exactly one of `{key}` and `{}`: they mean the same", older.unwrap_or_default());
-        findings.refuse(&object.path, Reason::Xor, message);
+        findings.refuse(object.path, Reason::Xor, message);
         return body;
     }
-    findings.warn(&alias.path, Reason::Deprecated, format!("an older spelling: write `{key}`"));
+    findings.warn(alias.path, Reason::Deprecated, format!("an older spelling: write `{key}`"));
     alias
 }
 
@@ -105,7 +105,7 @@ fn read_headers(body: &Node<'_>, findings: &mut Findings) -> Option<HeaderChange
     let (set, add, remove) = (object.get("set"), object.get("add"), object.get("remove"));
     object.warn_of_unknown(findings);
     if ![&set, &add, &remove].into_iter().any(Node::is_present) {
-        findings.refuse(&body.path, Reason::AnyOf, "at least one of set, add, remove");
+        findings.refuse(body.path, Reason::AnyOf, "at least one of set, add, remove");
         return None;
     }
     let mut names = Vec::new();
@@ -172,10 +172,10 @@ fn read_rewrite(body: &Node<'_>, surroundings: Surroundings, findings: &mut Find
     let follows = to_backend.flag(findings) == Some(true);
     if follows && !surroundings.below_gateway {
         let message = "only valid with a MeshGateway at the top level";
-        findings.refuse(&to_backend.path, Reason::Context, message);
+        findings.refuse(to_backend.path, Reason::Context, message);
     }
     if follows && hostname.is_present() {
-        findings.refuse(&to_backend.path, Reason::Context, "only valid when hostname is not set");
+        findings.refuse(to_backend.path, Reason::Context, "only valid when hostname is not set");
     }
     let host = if follows { Some(HostChange::ToBackend) } else { host };
     (findings.errors.len() == before).then_some(Rewrite { host, path })
@@ -185,15 +185,15 @@ fn read_rewrite(body: &Node<'_>, surroundings: Surroundings, findings: &mut Find
 fn read_hostname(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
     let name = field.text(findings)?;
     if is_ip(&name) {
-        findings.refuse(&field.path, Reason::Format, "malformed: a host name, not an IP address");
+        findings.refuse(field.path, Reason::Format, "malformed: a host name, not an IP address");
         return None;
     }
     if name.len() > 253 {
-        findings.refuse(&field.path, Reason::Format, "malformed: longer than 253 characters");
+        findings.refuse(field.path, Reason::Format, "malformed: longer than 253 characters");
     }
     if !is_dns_subdomain(&name) {
         let message = "malformed: a host name has lower-case letters, digits, `-` and `.`";
-        findings.refuse(&field.path, Reason::Format, message);
+        findings.refuse(field.path, Reason::Format, message);
     }
     Some(name.into_owned())
 }
@@ -201,7 +201,7 @@ fn read_hostname(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
 fn read_path(field: &Node<'_>, surroundings: Surroundings, findings: &mut Findings) -> Option<PathChange> {
     if let Some(path) = field.as_text() {
         let message = "an older form: write `{type: ReplaceFullPath, replaceFullPath: …}`";
-        findings.warn(&field.path, Reason::Deprecated, message);
+        findings.warn(field.path, Reason::Deprecated, message);
         return Some(PathChange::Full(path.to_owned()));
     }
     if !field.is_present() {
@@ -216,19 +216,19 @@ fn read_path(field: &Node<'_>, surroundings: Surroundings, findings: &mut Findin
         (false, true, false) => Some("ReplaceFullPath"),
         (false, false, true) => Some("ReplacePrefixMatch"),
         (false, ..) => {
-            findings.refuse(&field.path, Reason::Xor, "exactly one of replaceFullPath, replacePrefixMatch");
+            findings.refuse(field.path, Reason::Xor, "exactly one of replaceFullPath, replacePrefixMatch");
             None
         }
     };
     if !kind_field.is_present()
         && let Some(kind) = kind
     {
-        findings.warn(&kind_field.path, Reason::Deprecated, format!("no `type` is given; taken as {kind}"));
+        findings.warn(kind_field.path, Reason::Deprecated, format!("no `type` is given; taken as {kind}"));
     }
     if prefix.is_present() && !surroundings.by_prefix {
         let message =
             "only valid when every match of the rule is a PathPrefix: otherwise there is no prefix to replace";
-        findings.refuse(&prefix.path, Reason::Context, message);
+        findings.refuse(prefix.path, Reason::Context, message);
     }
     let (named, make): (_, fn(String) -> PathChange) = match kind? {
         "ReplaceFullPath" => (full, PathChange::Full),
@@ -238,7 +238,7 @@ fn read_path(field: &Node<'_>, surroundings: Surroundings, findings: &mut Findin
         Some(text) => Some(make(text.into_owned())),
         None => {
             if !named.is_present() {
-                findings.refuse(&named.path, Reason::Required, "required: `type` names it");
+                findings.refuse(named.path, Reason::Required, "required: `type` names it");
             }
             None
         }

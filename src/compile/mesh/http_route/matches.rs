@@ -10,7 +10,7 @@ use crate::core::problem::Reason;
 /// Reads a list of matches, or the single one that older documents write without a list.
 pub(super) fn read_list(field: &Node<'_>, findings: &mut Findings) -> Vec<Match> {
     if field.value().is_some_and(Tree::is_object) {
-        findings.warn(&field.path, Reason::Deprecated, "an older form: write a list of matches");
+        findings.warn(field.path, Reason::Deprecated, "an older form: write a list of matches");
         return read(field, findings);
     }
     field.list(findings).iter().flat_map(|entry| read(entry, findings)).collect()
@@ -37,10 +37,10 @@ fn read(entry: &Node<'_>, findings: &mut Findings) -> Vec<Match> {
 fn read_methods(entry: &Node<'_>, object: &Object<'_>, findings: &mut Findings) -> Vec<Method> {
     let (method, methods) = (object.get("method"), object.get("methods"));
     if method.is_present() && methods.is_present() {
-        findings.refuse(&entry.path, Reason::Xor, "exactly one of `method` and `methods`");
+        findings.refuse(entry.path, Reason::Xor, "exactly one of `method` and `methods`");
     } else if methods.is_present() {
         let message = "an older form: write one match with a `method` for each";
-        findings.warn(&methods.path, Reason::Deprecated, message);
+        findings.warn(methods.path, Reason::Deprecated, message);
     }
     let names = if methods.is_present() { methods.list(findings) } else { vec![method] };
     let known = Method::ALL.map(Method::name);
@@ -59,11 +59,11 @@ fn read_path(field: &Node<'_>, findings: &mut Findings) -> Option<PathMatch> {
         [] => (read_path_type(&kind, findings)?, &value),
         [(node, name)] if !kind.is_present() && !value.is_present() => {
             let message = format!("an older form: write `type: {name}` and `value`");
-            findings.warn(&node.path, Reason::Deprecated, message);
+            findings.warn(node.path, Reason::Deprecated, message);
             (*name, node)
         }
         _ => {
-            findings.refuse(&field.path, Reason::Xor, "exactly one of: type with value, prefix, exact, regex");
+            findings.refuse(field.path, Reason::Xor, "exactly one of: type with value, prefix, exact, regex");
             return None;
         }
     };
@@ -73,21 +73,21 @@ fn read_path(field: &Node<'_>, findings: &mut Findings) -> Option<PathMatch> {
         return Some(PathMatch::Regex(text.into_owned()));
     }
     if !text.starts_with('/') {
-        findings.refuse(&value.path, Reason::Format, "malformed: a path starts with `/`");
+        findings.refuse(value.path, Reason::Format, "malformed: a path starts with `/`");
     }
     if kind == "Exact" {
         return Some(PathMatch::Exact(text.into_owned()));
     }
     if text.len() > 1 && text.ends_with('/') {
         let message = "malformed: a prefix covers whole segments, so leave out the `/` at its end";
-        findings.refuse(&value.path, Reason::Format, message);
+        findings.refuse(value.path, Reason::Format, message);
     }
     Some(PathMatch::Prefix(text.into_owned()))
 }
 
 fn read_path_type(kind: &Node<'_>, findings: &mut Findings) -> Option<&'static str> {
     if kind.as_text() == Some("Prefix") {
-        findings.warn(&kind.path, Reason::Deprecated, "an older form: write `PathPrefix`");
+        findings.warn(kind.path, Reason::Deprecated, "an older form: write `PathPrefix`");
         return Some("PathPrefix");
     }
     kind.schema_word(&["Exact", "PathPrefix", "RegularExpression"], findings)
@@ -103,7 +103,7 @@ fn read_query(list: &Node<'_>, findings: &mut Findings) -> Vec<QueryMatch> {
         let kind = kind.schema_word(&["Exact", "RegularExpression"], findings);
         let name = name_field.text(findings).unwrap_or_default();
         if names.repeats(&name) {
-            findings.refuse(&name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
+            findings.refuse(name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
         }
         let text = value.text(findings).unwrap_or_default();
         let test = match kind {
@@ -138,7 +138,7 @@ fn read_headers(list: &Node<'_>, findings: &mut Findings) -> Vec<HeaderMatch> {
         };
         // A second matcher of a header would not be rendered; an entry that is refused anyway need not hear of it.
         if findings.errors.len() == before && names.repeats(&name) {
-            findings.refuse(&name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
+            findings.refuse(name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
         }
         read.push(HeaderMatch { name: name.into_owned(), test });
     }
@@ -148,7 +148,7 @@ fn read_headers(list: &Node<'_>, findings: &mut Findings) -> Vec<HeaderMatch> {
 fn read_header_test(kind: &str, value: &Node<'_>, findings: &mut Findings) -> HeaderTest {
     let text = value.text(findings).unwrap_or_default();
     if matches!(kind, "Present" | "Absent") && !text.is_empty() {
-        findings.refuse(&value.path, Reason::Forbidden, format!("not permitted with type {kind}"));
+        findings.refuse(value.path, Reason::Forbidden, format!("not permitted with type {kind}"));
     }
     match kind {
         "Present" => HeaderTest::Present,
@@ -164,7 +164,7 @@ fn read_header_test(kind: &str, value: &Node<'_>, findings: &mut Findings) -> He
 
 fn check_regex(value: &Node<'_>, text: &str, findings: &mut Findings) {
     if let Some(error) = regex_error(text) {
-        findings.refuse(&value.path, Reason::Format, format!("malformed: {error}"));
+        findings.refuse(value.path, Reason::Format, format!("malformed: {error}"));
     }
 }
 
