@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER};
@@ -47,6 +48,13 @@ pub(super) struct Shared<H, O> {
     turns: Semaphore,
     room: Room,
     drain: Drain,
+}
+
+/// How a connection should end.
+enum Farewell {
+    AtOnce,
+    /// Not before what it has begun.
+    Gracefully,
 }
 
 /// Whether a connection got a seat in time.
@@ -184,30 +192,39 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         C: GracefulConnection<Error: std::fmt::Display>,
     {
         let mut connection = pin!(connection);
-        let mut first_request = pin!(sleep(self.limits.header_time));
-        let mut idle = pin!(idle);
-        let mut drain = self.drain.clone();
-        let (mut is_new, mut is_open) = (true, true);
+        // Looked at when something in it has happened, and not whenever the connection moves: that is several times a request.
+        let mut farewells = FuturesUnordered::from_iter([self.farewell(requests, idle)]);
         let ended = loop {
             tokio::select! {
                 ended = connection.as_mut() => break ended,
-                () = first_request.as_mut(), if is_new => {
-                    is_new = false;
-                    if requests.begun.load(Ordering::Relaxed) == 0 {
+                Some(farewell) = farewells.next() => match farewell {
+                    Farewell::AtOnce => {
                         debug!("No request came on a new connection");
                         return;
                     }
-                    continue;
-                }
-                () = drain.stopping(), if is_open => {}
-                () = requests.turned_away.notified(), if is_open => {}
-                () = idle.as_mut(), if is_open => {}
+                    Farewell::Gracefully => connection.as_mut().graceful_shutdown(),
+                },
             }
-            is_open = false;
-            connection.as_mut().graceful_shutdown();
         };
         if let Err(error) = ended {
             debug!(%error, "Connection ended early");
+        }
+    }
+
+    /// Returns when a connection should end.
+    async fn farewell(&self, requests: &Requests, idle: impl Future<Output = ()>) -> Farewell {
+        let silence = async {
+            sleep(self.limits.header_time).await;
+            if requests.begun.load(Ordering::Relaxed) > 0 {
+                pending::<()>().await;
+            }
+        };
+        let mut drain = self.drain.clone();
+        tokio::select! {
+            () = silence => Farewell::AtOnce,
+            () = drain.stopping() => Farewell::Gracefully,
+            () = requests.turned_away.notified() => Farewell::Gracefully,
+            () = idle => Farewell::Gracefully,
         }
     }
 

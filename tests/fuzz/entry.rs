@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use writ::compile;
 use writ::core::expr::{Expression, Limits, Runtime, Template, parse_tree};
 use writ::core::generate::{Answer, Evaluation, Facts, Fetch, Policy, Trigger, drive};
+use writ::core::json::Document;
+use writ::core::json::cursor::Cursor;
 use writ::core::yaml;
 
 /// An expression, a line `---`, a document. No input may panic, and none may outlive its budget.
@@ -70,6 +72,19 @@ pub fn resource(data: &[u8]) {
         let document = document.expect("good YAML").value;
         let (policy, findings) = compile::generate::policy(&document);
         run(&policy.unwrap_or_else(|| panic!("{:?}", findings.errors)), &object);
+    }
+}
+
+/// A document that borrows is read as `serde_json` reads it, and refused where that refuses it; what is stepped over ends
+/// where it does.
+pub fn json(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let value = serde_json::from_str::<Value>(text).ok();
+    assert_eq!(Document::read(text).ok().map(|document| document.to_value()), value, "{text}");
+    if value.is_some() {
+        let mut cursor = Cursor::new(text);
+        cursor.skip().expect("a good value has an end");
+        cursor.end().expect("nothing follows it");
     }
 }
 

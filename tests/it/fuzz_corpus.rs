@@ -31,6 +31,11 @@ fn policies() {
 }
 
 #[test]
+fn documents() {
+    run("json", entry::json);
+}
+
+#[test]
 fn resources() {
     run("resource", entry::resource);
 }

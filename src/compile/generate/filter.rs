@@ -30,7 +30,7 @@ pub(super) fn compile(rule: &Node<'_>, around: &Surroundings<'_>, findings: &mut
     let compiled = compiled?;
     if around.background {
         let exclude = compiled.exclude.as_ref();
-        for (block, path) in [(Some(&compiled.matching), &selected.path), (exclude, &excluded.path)] {
+        for (block, path) in [(Some(&compiled.matching), selected.path), (exclude, excluded.path)] {
             if block.is_some_and(Block::asks_requester) {
                 findings.refuse(path, Reason::Context, BACKGROUND);
             }

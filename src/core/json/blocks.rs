@@ -29,6 +29,10 @@ pub(super) fn length_of_nested(bytes: &[u8]) -> Option<usize> {
     let (mut carry, mut depth, mut passed) = (Carry::default(), 0_u32, 0);
     for block in bytes.chunks(SIZE) {
         let Brackets { opening, closing } = carry.brackets(block);
+        if opening | closing == 0 {
+            passed += block.len();
+            continue;
+        }
         // Most blocks close less than what is open, so the order within them does not matter.
         if closing.count_ones() < depth {
             depth = depth + opening.count_ones() - closing.count_ones();
@@ -68,10 +72,12 @@ pub(super) fn length_of_text(bytes: &[u8]) -> Option<usize> {
 /// How many bytes there are before the first that is a quote, a backslash or a control character.
 pub(super) fn length_of_plain(bytes: &[u8]) -> usize {
     let (chunks, rest) = bytes.as_chunks::<LANES>();
-    let [quote, backslash, control] = [b'"', b'\\', 0x1f].map(u8x16::splat);
+    const QUOTE: u8x16 = u8x16::new([b'"'; LANES]);
+    const BACKSLASH: u8x16 = u8x16::new([b'\\'; LANES]);
+    const LAST_CONTROL: u8x16 = u8x16::new([0x1f; LANES]);
     for (index, chunk) in chunks.iter().enumerate() {
         let lanes = u8x16::new(*chunk);
-        let marks = lanes.simd_eq(quote) | lanes.simd_eq(backslash) | lanes.min(control).simd_eq(lanes);
+        let marks = lanes.simd_eq(QUOTE) | lanes.simd_eq(BACKSLASH) | lanes.min(LAST_CONTROL).simd_eq(lanes);
         let bits = marks.to_bitmask();
         if bits != 0 {
             return index * LANES + bits.trailing_zeros() as usize;

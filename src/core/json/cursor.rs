@@ -162,18 +162,33 @@ impl<'a> Cursor<'a> {
     }
 
     fn text_here(&mut self) -> Result<Cow<'a, str>, String> {
+        match self.plain_text() {
+            Some(text) => Ok(Cow::Borrowed(text)),
+            None => self.odd_text().map(Cow::Owned),
+        }
+    }
+
+    /// The text that stands here, if it is what it says.
+    fn plain_text(&mut self) -> Option<&'a str> {
+        let [b'"', content @ ..] = self.text.as_bytes().get(self.at..)? else { return None };
+        let length = length_of_plain(content);
+        if content.get(length) != Some(&b'"') {
+            return None;
+        }
+        let from = self.at + 1;
+        self.at = from + length + 1;
+        self.text.get(from..from + length)
+    }
+
+    /// The same with something that is escaped, or that should be: then it is an error, as it is if there is no text.
+    #[cold]
+    fn odd_text(&mut self) -> Result<String, String> {
         let from = self.at;
         if self.peek() != Some(b'"') {
             return Err(self.unexpected("text"));
         }
-        let end = from + 1 + length_of_plain(&self.text.as_bytes()[from + 1..]);
-        if self.text.as_bytes().get(end) == Some(&b'"') {
-            self.at = end + 1;
-            return Ok(Cow::Borrowed(&self.text[from + 1..end]));
-        }
-        // It ends too early, or holds something that is or should be escaped.
         self.pass(length_of_text)?;
-        let read = serde_json::from_str(&self.text[from..self.at]).map(Cow::Owned);
+        let read = serde_json::from_str(&self.text[from..self.at]);
         read.map_err(|error| format!("{error}, counted from byte {from}"))
     }
 
@@ -213,6 +228,7 @@ impl<'a> Cursor<'a> {
         if self.accept(byte) { Ok(()) } else { Err(self.unexpected(what)) }
     }
 
+    #[cold]
     fn unexpected(&self, wanted: &str) -> String {
         match self.peek() {
             None => self.ends(),
@@ -220,6 +236,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    #[cold]
     fn ends(&self) -> String {
         format!("the text ends too early, after {} bytes", self.text.len())
     }
