@@ -10,6 +10,7 @@ pub mod cursor;
 mod blocks;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde_json::{Map, Number, Value};
 
@@ -256,6 +257,14 @@ impl Slot<'_> {
         }
     }
 
+    /// The name of a field.
+    fn as_text(&self) -> &str {
+        match self {
+            Self::Leaf(Leaf::Text(text)) => text,
+            _ => "",
+        }
+    }
+
     /// A copy that borrows from nobody.
     fn owned(&self) -> Slot<'static> {
         match self {
@@ -310,7 +319,7 @@ pub struct Builder<'a> {
 pub struct Open {
     at: usize,
     count: u32,
-    /// Where the name of the last field is, if the names were sorted so far.
+    /// Where the name of the last field is.
     last: Option<usize>,
     is_sorted: bool,
 }
@@ -375,23 +384,21 @@ impl<'a> Builder<'a> {
 
     /// Sorts the fields whose slots begin there; of those that may stay, the last of each name does. How many are left.
     fn sort(&mut self, from: usize, stays: impl Fn(&str) -> bool) -> u32 {
-        let fields = self.slots.split_off(from);
-        let mut left = &fields[..];
-        let mut order = Vec::new();
-        while let Some((name, value)) = take_field(&mut left) {
-            order.push((name, value.slots));
+        let mut slots = self.slots.split_off(from);
+        let (mut fields, mut at) = (Vec::new(), 0);
+        while let Some(value) = slots.get(at + 1) {
+            let end = at + 1 + value.slots();
+            fields.push(at..end);
+            at = end;
         }
-        order.sort_by(|one, other| one.0.cmp(other.0));
-        let mut count = 0;
-        for (index, (name, value)) in order.iter().enumerate() {
-            let is_said_again = order.get(index + 1).is_some_and(|(next, _)| next == name);
-            if !is_said_again && stays(name) {
-                self.slots.push(Slot::Leaf(Leaf::Text(Cow::Owned((*name).to_owned()))));
-                for slot in *value {
-                    self.slots.push(slot.owned());
-                }
-                count += 1;
-            }
+        let name = |field: &Range<usize>| slots[field.start].as_text();
+        fields.sort_by(|one, other| name(one).cmp(name(other)));
+        let is_last = |index: usize, field| fields.get(index + 1).is_none_or(|next| name(next) != name(field));
+        let stay = fields.iter().enumerate().filter(|(index, field)| is_last(*index, field) && stays(name(field)));
+        let staying: Vec<Range<usize>> = stay.map(|(_, field)| field.clone()).collect();
+        let count = u32::try_from(staying.len()).expect("as many as there are, or fewer");
+        for field in staying {
+            self.slots.extend(slots[field].iter_mut().map(|slot| std::mem::replace(slot, Slot::Leaf(Leaf::Null))));
         }
         count
     }

@@ -99,6 +99,14 @@ fn depth_is_bounded_as_elsewhere() {
     }
 }
 
+/// Objects out of order, one in the other: each is sorted with all that is in it.
+#[test]
+fn disorder_at_every_level_takes_no_long_time() {
+    let ballast = format!("[{}]", vec!["\"x\""; 50_000].join(","));
+    let text = r#"{"b":1,"a":"#.repeat(120) + &ballast + &"}".repeat(120);
+    agree(&text).unwrap();
+}
+
 #[test]
 fn values_are_looked_at() {
     let value = json!({"a": [1, {"b": null}], "c": "text", "d": {}});
