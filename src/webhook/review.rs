@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::object::ReadObject;
+use crate::core::json::Document;
 use crate::core::json::cursor::Cursor;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -308,7 +309,8 @@ where
 
 /// Reads the request of a review as it is, with its uid.
 pub(super) fn read_whole(body: &[u8]) -> Result<(String, Map<String, Value>), Unreadable> {
-    let review: Value = serde_json::from_slice(body).map_err(|error| salvage(body, &error.to_string()))?;
+    let text = std::str::from_utf8(body).map_err(|error| salvage(body, &error.to_string()))?;
+    let review = Document::read(text).map_err(|error| salvage(body, &error))?.to_value();
     let is_review = review["apiVersion"] == API_VERSION && review["kind"] == KIND;
     let uid = review["request"]["uid"].as_str().unwrap_or_default().to_owned();
     match review {

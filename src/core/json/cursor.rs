@@ -268,22 +268,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-
-    fn value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i32>().prop_map(Value::from),
-            "[a\"\\\\{}\\[\\],: \u{e9}\n]{0,8}".prop_map(Value::from),
-        ];
-        leaf.prop_recursive(4, 40, 5, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-                prop::collection::btree_map("[a\"\\\\}:]{0,4}", inner, 0..5)
-                    .prop_map(|entries| Value::Object(entries.into_iter().collect())),
-            ]
-        })
-    }
+    use crate::core::json::tests::value;
 
     proptest! {
         /// Whatever is stepped over, what is read is what a parser reads.

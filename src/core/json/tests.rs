@@ -3,19 +3,21 @@ use serde_json::json;
 
 use super::*;
 
-fn value() -> impl Strategy<Value = Value> {
+/// Values of every sort, with everything in their texts and names that means something in JSON.
+pub(super) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        any::<f64>().prop_map(|number| json!(number)),
-        "[a\"\\\\\u{1}\u{e9}\u{1f600}]{0,12}".prop_map(Value::from),
+        // Short enough to be read back exactly.
+        any::<i32>().prop_map(|number| json!(f64::from(number) / 8.0)),
+        "[a\"\\\\{}\\[\\],: \n\u{1}\u{e9}\u{1f600}]{0,20}".prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 60, 6, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-            prop::collection::btree_map("[a-c\"\u{e9}]{0,3}", inner, 0..6)
+            prop::collection::btree_map("[a-c\"\\\\}:\u{e9}]{0,3}", inner, 0..6)
                 .prop_map(|fields| Value::Object(fields.into_iter().collect())),
         ]
     })
