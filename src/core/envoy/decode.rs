@@ -7,9 +7,9 @@
 //! Canonical means: camelCase, absent where zero and absent are the same, enums by name, 64-bit integers as text, durations
 //! with 0, 3, 6 or 9 digits, and for an `Any` the fields of its message beside `@type`.
 
-use std::fmt;
+mod short_form;
 
-use serde_json::{Map, Value};
+use std::fmt;
 
 use super::constraints;
 use super::instant::{normalise_timestamp, read_duration, write_duration};
@@ -19,6 +19,7 @@ use super::schema::{Field, Form, Kind, Label, Message, Scalar, Schema};
 use crate::core::json::{Builder, Document, Leaf, Open, Shape, Tree};
 use crate::core::nearest::nearest;
 use crate::core::problem::FieldPath;
+use short_form::ShortForm;
 
 /// What a modification embeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +93,8 @@ pub fn decode<'v>(
 ) -> Result<Decoded<'v>, DecodeError> {
     let filter = matches!(message, MessageType::NetworkFilter | MessageType::HttpFilter);
     let message = message.message();
-    if filter && let Some((url, filter, config)) = unfold(message, document) {
-        return decode_unfolded(message, url, &filter, &config, strictness);
+    if filter && let Some(short) = ShortForm::read(message, document) {
+        return short.decode(message, strictness);
     }
     decode_message(message, document, strictness)
 }
@@ -119,55 +120,6 @@ fn decode_message<'v>(
         decoder.message(message, document, &Place::Root)?;
     }
     decoder.finish(message, strictness)
-}
-
-/// A filter in the short form `typedConfig: URL` with the configuration beside it: the URL, the filter's own part, the rest.
-fn unfold<'v>(message: &Message, document: impl Tree<'v>) -> Option<(&'v str, Value, Value)> {
-    let url = document.get("typedConfig").or_else(|| document.get("typed_config"))?.as_text()?;
-    let mut filter = Map::new();
-    let mut config = Map::new();
-    for (key, value) in document.fields() {
-        match message.field(key).map(|field| field.json) {
-            Some("typedConfig") => {}
-            Some(_) => drop(filter.insert(key.to_owned(), value.to_value())),
-            None => drop(config.insert(key.to_owned(), value.to_value())),
-        }
-    }
-    config.insert(TYPE_KEY.to_owned(), url.into());
-    Some((url, filter.into(), config.into()))
-}
-
-fn decode_unfolded(
-    message: &'static Message,
-    url: &str,
-    filter: &Value,
-    config: &Value,
-    strictness: Strictness,
-) -> Result<Decoded<'static>, DecodeError> {
-    let root = Place::Root;
-    let here = Place::Field(&root, "typedConfig");
-    if url.is_empty() {
-        return Err(malformed(&here, "is empty; write the type URL of the configuration".to_owned()));
-    }
-    let mut decoder = Decoder::new();
-    decoder.message(message, filter, &root)?;
-    let Decoder { notes, out, .. } = decoder;
-    let mut folded = out.finish().to_value();
-
-    let mut decoder = Decoder { notes, ..Decoder::new() };
-    decoder.any(config, &root)?;
-    if let Some(filter) = folded.as_object_mut() {
-        if filter.contains_key("configDiscovery") {
-            decoder.note(&here, Remark::Superseded { by: "configDiscovery" });
-        } else {
-            let config = std::mem::take(&mut decoder.out).finish();
-            filter.insert("typedConfig".to_owned(), config.to_value());
-        }
-    }
-    if strictness == Strictness::Whole {
-        constraints::check(message, Document::from(&folded).root())?;
-    }
-    Ok(Decoded { document: Document::from(&folded).into_owned(), notes: decoder.notes })
 }
 
 /// Reads a document and writes it again as it should be.
