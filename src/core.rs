@@ -6,6 +6,7 @@ pub mod condition;
 pub mod envoy;
 pub mod expr;
 pub mod generate;
+pub mod integrity;
 pub mod json;
 pub mod kinds;
 pub mod limits;
