@@ -31,7 +31,6 @@ mod triggers;
 mod watches;
 mod work;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +46,7 @@ use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::{EventSelection, Scribe, events};
 use crate::cluster::globals::Globals;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::lease::Lease;
 use crate::cluster::memory::Memory;
 use crate::cluster::{Api, Reader, ServiceOptions, Services};
@@ -98,7 +98,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    pub fn new(client: Client, options: Options, metrics: GenerateMetrics, health: &Health) -> Self {
+    pub fn new(client: Client, options: Options, keys: KeyReader, metrics: GenerateMetrics, health: &Health) -> Self {
         let api = Api::new(client).counted(metrics.clone());
         let discovery = Arc::new(Discovery::new(api.clone()));
         let (lease, tenure) =
@@ -126,7 +126,7 @@ impl Controller {
             settings,
             chores: sender,
             namespace: options.namespace.clone(),
-            salt: format!("{:016x}", RandomState::new().build_hasher().finish()),
+            keys,
             brake: Brake::new(options.delete_brake, 60),
         };
         let (cluster_wide, first) = watch::channel(false);
@@ -175,9 +175,9 @@ impl Controller {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let Self { shared, mut lease, memory, scribe, chores, options, listed, synced } = self;
         let mut parts = JoinSet::new();
-        // Policies cannot be compiled before it is known which kinds live in namespaces.
+        // Policies cannot be compiled before it is known which kinds live in namespaces, and none runs without the keys.
         tokio::select! {
-            () = learn_kinds(&shared) => {}
+            _ = async { tokio::join!(learn_kinds(&shared), shared.keys.ready()) } => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
         let [cluster_wide, namespaced, excepted] = listed;

@@ -1,64 +1,33 @@
 //! What must be remembered across restarts: how far each rule has come, in one small ConfigMap that the holder of the lease
-//! writes, and what `random()` starts from, in a Secret of the same name that is written once.
+//! writes. The manifests ship it empty.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::kinds::ApiKind;
 use super::{Api, ClusterError};
 use crate::core::generate::progress::Progress;
 
 const KEY: &str = "progress";
-const SALT: &str = "salt";
 
-/// The ConfigMap and the Secret.
+/// The ConfigMap.
 #[derive(Clone)]
 pub struct Memory {
     api: Api,
     kind: ApiKind,
-    secret: ApiKind,
     namespace: String,
     name: String,
 }
 
 impl Memory {
     pub fn new(api: Api, namespace: String, name: String) -> Self {
-        let [kind, secret] = ["ConfigMap", "Secret"].map(|kind| ApiKind::builtin("v1", kind));
-        Self { api, kind, secret, namespace, name }
-    }
-
-    /// What `random()` starts from in this cluster: what is stored, or else `proposal`, which is stored then. Nobody without
-    /// the right to read Secrets can guess what rules make of it.
-    pub async fn salt(&self, proposal: &str) -> Result<String, ClusterError> {
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": self.name, "namespace": self.namespace},
-            "stringData": {SALT: proposal},
-        });
-        let stored = match self.api.create(&self.secret, Some(&self.namespace), &body).await {
-            Err(ClusterError::Exists { .. }) => {
-                self.api.find(&self.secret, Some(&self.namespace), &self.name).await?.unwrap_or_default()
-            }
-            other => other?,
-        };
-        Ok(salt_in(&stored).unwrap_or_else(|| proposal.to_owned()))
-    }
-
-    /// What `random()` starts from, if that is stored.
-    pub async fn stored_salt(&self) -> Result<Option<String>, ClusterError> {
-        let stored = self.api.find(&self.secret, Some(&self.namespace), &self.name).await?;
-        Ok(stored.as_ref().and_then(salt_in))
+        Self { api, kind: ApiKind::builtin("v1", "ConfigMap"), namespace, name }
     }
 
     /// What was remembered; nothing if there never was anything.
     pub async fn recall(&self) -> Result<Option<Progress>, ClusterError> {
         let found = self.api.find(&self.kind, Some(&self.namespace), &self.name).await?;
-        Ok(found.map(|map| {
-            let text = map.pointer(&format!("/data/{KEY}")).and_then(Value::as_str).unwrap_or("null");
-            Progress::from_json(&serde_json::from_str(text).unwrap_or_default())
-        }))
+        let text = found.as_ref().and_then(|map| map.pointer(&format!("/data/{KEY}"))?.as_str());
+        Ok(text.map(|text| Progress::from_json(&serde_json::from_str(text).unwrap_or_default())))
     }
 
     pub async fn store(&self, progress: &Progress) -> Result<(), ClusterError> {
@@ -69,16 +38,8 @@ impl Memory {
             "data": {KEY: progress.to_json().to_string()},
         });
         match self.api.merge(&self.kind, Some(&self.namespace), &self.name, "", &body).await {
-            Err(ClusterError::Missing { .. }) => {
-                self.api.create(&self.kind, Some(&self.namespace), &body).await.map(drop)
-            }
+            Err(ClusterError::Missing { resource }) => Err(ClusterError::NotInstalled { resource }),
             other => other.map(drop),
         }
     }
-}
-
-fn salt_in(secret: &Value) -> Option<String> {
-    let salt = secret.pointer(&format!("/data/{SALT}")).and_then(Value::as_str)?;
-    let salt = String::from_utf8(STANDARD.decode(salt).ok()?).ok()?;
-    (!salt.is_empty()).then_some(salt)
 }

@@ -33,8 +33,6 @@ const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
 const ATTEMPTS: u32 = 8;
-/// An API server that has just started may refuse what it will grant.
-const SALT_ATTEMPTS: usize = 20;
 /// Clocks of API servers may differ by so many seconds.
 const CLOCK_SKEW: i64 = 10;
 
@@ -65,7 +63,6 @@ pub(super) async fn serve_terms(
                 }
             }
         };
-        agree_on_chance(&shared, &memory).await;
         info!(fresh = recalled.is_none(), "Working");
         let mut stored = recalled.clone().unwrap_or_default();
         resume(&shared, recalled);
@@ -94,19 +91,6 @@ pub(super) async fn serve_terms(
         shared.queue.clear();
         info!("Another replica works now");
     }
-}
-
-/// Has `random()` go on as it did for the last holder of the lease, or restarts would change what has been made with it.
-async fn agree_on_chance(shared: &Shared, memory: &Memory) {
-    let proposal = shared.salt.load_full();
-    for _ in 0..SALT_ATTEMPTS {
-        match memory.salt(&proposal).await {
-            Ok(salt) => return shared.salt.store(Arc::new(salt)),
-            Err(error) => warn!(%error, "Cannot recall what random() starts from"),
-        }
-        sleep(Duration::from_millis(500)).await;
-    }
-    warn!("What was made with random() will change");
 }
 
 /// Takes work from the queue until told to finish.

@@ -19,6 +19,7 @@ use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Herald;
 use crate::cluster::globals::Globals;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::lease::Tenure;
 use crate::cluster::{Api, Reader};
 use crate::core::generate::progress::{Progress, RuleProgress, Sighting};
@@ -55,7 +56,7 @@ pub(super) struct Shared {
     /// The namespace of the install.
     pub(super) namespace: String,
     /// Makes `random()` the same for one trigger again and again, and different for everybody else.
-    pub(super) salt: ArcSwap<String>,
+    pub(super) keys: KeyReader,
     /// The resource version at which the policies were first listed.
     pub(super) listed_at: AtomicU64,
     /// This replica does the work: it holds the lease and knows how far the rules have come.
@@ -113,7 +114,7 @@ pub(super) struct Parts {
     pub(super) settings: Arc<ArcSwap<Settings>>,
     pub(super) chores: mpsc::UnboundedSender<Chore>,
     pub(super) namespace: String,
-    pub(super) salt: String,
+    pub(super) keys: KeyReader,
     pub(super) brake: Brake,
 }
 
@@ -133,7 +134,7 @@ impl Shared {
             settings,
             chores,
             namespace,
-            salt,
+            keys,
             brake,
         } = parts;
         Self {
@@ -152,7 +153,7 @@ impl Shared {
             chores,
             rewatch: Notify::new(),
             namespace,
-            salt: ArcSwap::from_pointee(salt),
+            keys,
             listed_at: AtomicU64::new(0),
             working: AtomicBool::new(false),
             index: Mutex::default(),

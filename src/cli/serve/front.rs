@@ -16,6 +16,7 @@ use super::AdmissionArgs;
 use crate::cluster::apply::{Basis, replacement};
 use crate::cluster::bindings::Bindings;
 use crate::cluster::discovery::Discovery;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::registration::{Names, Registrar};
 use crate::cluster::{Api, ClusterError, Reader, Rehearsal, access};
@@ -61,6 +62,7 @@ pub(super) struct Front {
     namespace: String,
     honoured: Honoured,
     requests: ApiKind,
+    keys: KeyReader,
 }
 
 /// Kinds as discovery has them and as the engine has them.
@@ -79,6 +81,7 @@ impl Front {
         installed: String,
         honoured: Honoured,
         controller: &Controller,
+        keys: KeyReader,
     ) -> Self {
         let names = Names {
             installed,
@@ -90,7 +93,7 @@ impl Front {
         Self {
             reader: controller.reader(),
             outbound: controller.outbound(),
-            registrar: Registrar::new(api.clone(), names),
+            registrar: Registrar::new(api.clone(), names, keys.clone()),
             bindings: Bindings::new(api.clone()),
             snapshot: controller.snapshot(),
             settings: controller.settings(),
@@ -100,6 +103,7 @@ impl Front {
             fresh: Mutex::default(),
             own_name: OnceCell::new(),
             requests: ApiKind::builtin("kyverno.io/v2", "UpdateRequest"),
+            keys,
             api,
             discovery,
             args,
@@ -313,7 +317,7 @@ impl Counter for Front {
     }
 
     async fn store(&self, request: &UpdateRequest) -> Result<(), Trouble> {
-        let body = request.write(&self.namespace);
+        let body = request.write_signed(&self.namespace, &self.keys.ready().await.mac);
         let stored = self.api.create(&self.requests, Some(&self.namespace), &body).await;
         stored.map(drop).map_err(|error| error.to_string())
     }
