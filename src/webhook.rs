@@ -19,4 +19,4 @@ mod validate;
 pub use desk::{POLICIES, RESOURCES, handle as handle_with};
 pub use mesh::MeshView;
 pub use port::{Accounts, Counter, Office, Trouble, View};
-pub use routes::{Answer, DEFAULT, Outcome, PATHS, VALIDATE, handle, refuse_unauthenticated};
+pub use routes::{Answer, ENTRY_PATHS, Outcome, PATHS, handle, refuse_unauthenticated};
