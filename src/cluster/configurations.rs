@@ -21,7 +21,7 @@ use super::upkeep::call;
 use crate::core::webhook_token::{EntryPath, WebhookTokens, WebhookType, without_token};
 
 /// How often somebody else may be faster before we take a breath.
-const MOST_CONFLICTS: usize = 5;
+const MOST_CONFLICTS: usize = 8;
 
 /// What entries must say.
 #[derive(Clone, Copy)]
