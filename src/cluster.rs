@@ -11,6 +11,7 @@ mod error;
 pub mod events;
 mod fetch;
 pub mod globals;
+pub mod keys;
 pub mod kinds;
 mod lean;
 pub mod lease;

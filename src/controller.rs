@@ -47,6 +47,7 @@ use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::{EventSelection, Scribe, events};
 use crate::cluster::globals::Globals;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::lease::Lease;
 use crate::cluster::memory::Memory;
 use crate::cluster::{Api, Reader, ServiceOptions, Services};
@@ -83,6 +84,10 @@ pub struct Options {
     pub omitted_events: Vec<String>,
     /// How often everything is compared although nothing has happened.
     pub comparison_interval: Duration,
+    /// Whether policies run that admission has not reviewed.
+    pub run_unreviewed: bool,
+    /// How long downstream stays after its policy was found absent.
+    pub absence_grace: Duration,
 }
 
 /// The controller, ready to run.
@@ -98,7 +103,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    pub fn new(client: Client, options: Options, metrics: GenerateMetrics, health: &Health) -> Self {
+    pub fn new(client: Client, options: Options, keys: KeyReader, metrics: GenerateMetrics, health: &Health) -> Self {
         let api = Api::new(client).counted(metrics.clone());
         let discovery = Arc::new(Discovery::new(api.clone()));
         let (lease, tenure) =
@@ -126,6 +131,10 @@ impl Controller {
             settings,
             chores: sender,
             namespace: options.namespace.clone(),
+            keys,
+            identity: options.identity.clone(),
+            run_unreviewed: options.run_unreviewed,
+            absence_grace: options.absence_grace,
             salt: format!("{:016x}", RandomState::new().build_hasher().finish()),
             brake: Brake::new(options.delete_brake, 60),
         };
@@ -175,9 +184,14 @@ impl Controller {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let Self { shared, mut lease, memory, scribe, chores, options, listed, synced } = self;
         let mut parts = JoinSet::new();
-        // Policies cannot be compiled before it is known which kinds live in namespaces.
+        // Policies cannot be compiled before it is known which kinds live in namespaces, and none is known to be reviewed
+        // before the key is there.
+        let prepare = async {
+            learn_kinds(&shared).await;
+            shared.keys.ready().await;
+        };
         tokio::select! {
-            () = learn_kinds(&shared) => {}
+            () = prepare => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
         let [cluster_wide, namespaced, excepted] = listed;

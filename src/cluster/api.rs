@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ClusterError;
+use super::apply::Basis;
 use super::kinds::ApiKind;
 use super::lean::{Lean, LeanList};
 use crate::telemetry::GenerateMetrics;
@@ -182,19 +183,18 @@ impl Api {
         self.json("patch", &kind.name(namespace, name), Method::PATCH, &query.path, JSON, body).await
     }
 
-    /// Deletes exactly the object with this UID.
+    /// Deletes exactly this object in exactly this version; a conflict if it is another by now.
     pub async fn delete(
         &self,
         kind: &ApiKind,
         namespace: Option<&str>,
         name: &str,
-        uid: &str,
+        Basis { uid, version }: Basis<'_>,
     ) -> Result<(), ClusterError> {
         let path = kind.path(namespace, Some(name))?;
-        let mut options = serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if !uid.is_empty() {
-            options["preconditions"] = serde_json::json!({"uid": uid});
-        }
+        let options = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid, "resourceVersion": version},
+        });
         let body = Some((JSON, &options));
         self.json("delete", &kind.name(namespace, name), Method::DELETE, &path, JSON, body).await?;
         Ok(())

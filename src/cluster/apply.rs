@@ -21,6 +21,19 @@ pub enum Method {
     Apply,
 }
 
+/// What became of an object that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    Done,
+    /// It was gone already.
+    Gone,
+    /// It has changed, and there is no reason any more to delete it.
+    Kept,
+}
+
+/// How often a deletion is repeated because the object has changed.
+const DELETE_ATTEMPTS: usize = 4;
+
 /// Writes with the rights of the service account, as long as this replica is the one that writes.
 #[derive(Clone)]
 pub struct Writer {
@@ -40,6 +53,11 @@ pub enum WriteError {
     /// Another replica writes now.
     #[error("this replica does not hold the lease")]
     NotOurTurn,
+    /// Too many objects would be deleted because a policy is absent.
+    #[error(
+        "policy {policy} is absent, and the deletion of its {left} objects of a kind is held; if it is meant, create the policy again and delete it, or allow more with --delete-brake"
+    )]
+    Held { policy: String, left: usize },
 }
 
 impl WriteError {
@@ -47,7 +65,7 @@ impl WriteError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Cluster(error) => error.is_outage(),
-            Self::OutOfReach(_) => false,
+            Self::OutOfReach(_) | Self::Held { .. } => false,
             Self::NotOurTurn => true,
         }
     }
@@ -85,14 +103,35 @@ impl Writer {
         })
     }
 
-    /// Deletes exactly this object; one that is gone already is fine.
-    pub async fn delete(&self, reach: &Reach, key: &ObjectKey, uid: &str) -> Result<(), WriteError> {
-        let kind = self.check(reach, key).await?;
-        match self.api.delete(&kind, key.namespace.as_deref(), &key.name, uid).await {
-            // A conflict means that another object has taken the name.
-            Ok(()) | Err(ClusterError::Missing { .. } | ClusterError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+    /// Deletes an object in the version in which it was seen. If it has changed since, `still` decides on the object as it
+    /// is stored now. Nothing is deleted if it is gone, or if another object has its name by now.
+    pub async fn delete(
+        &self,
+        reach: &Reach,
+        key: &ObjectKey,
+        seen: Basis<'_>,
+        still: impl Fn(&Value) -> bool,
+    ) -> Result<Deletion, WriteError> {
+        let namespace = key.namespace.as_deref();
+        let uid = seen.uid.to_owned();
+        let mut version = seen.version.to_owned();
+        for _ in 0..DELETE_ATTEMPTS {
+            let kind = self.check(reach, key).await?;
+            let basis = Basis { uid: &uid, version: &version };
+            match self.api.delete(&kind, namespace, &key.name, basis).await {
+                Ok(()) => return Ok(Deletion::Done),
+                Err(ClusterError::Missing { .. }) => return Ok(Deletion::Gone),
+                Err(ClusterError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.api.find(&kind, namespace, &key.name).await?.map(|object| kind.named(object)) {
+                Some(stored) if Basis::of(&stored).uid != uid => return Ok(Deletion::Gone),
+                Some(stored) if !still(&stored) => return Ok(Deletion::Kept),
+                Some(stored) => Basis::of(&stored).version.clone_into(&mut version),
+                None => return Ok(Deletion::Gone),
+            }
         }
+        Err(ClusterError::Conflict { resource: key.to_string() }.into())
     }
 
     /// Takes the labels of policy and rule off an object that is no longer followed.

@@ -13,9 +13,9 @@ use super::settle::{Manner, Settled, settle};
 use super::shared::Shared;
 use super::work::{Causes, Work};
 use crate::cluster::ClusterError;
-use crate::cluster::apply::{Method, WriteError};
+use crate::cluster::apply::{Basis, Deletion, Method, WriteError};
 use crate::cluster::events::Happening;
-use crate::core::generate::{Apply, Evaluation, Plan, PolicyKey, Trigger, TriggerRef, Way};
+use crate::core::generate::{Apply, Evaluation, Marks, Plan, PolicyKey, Trigger, TriggerRef, Way};
 use crate::core::resource::ObjectKey;
 use crate::index::RuleEntry;
 
@@ -45,7 +45,7 @@ pub(super) struct Report {
 }
 
 /// Why objects are deleted.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grounds {
     /// Somebody deleted what they were made for or from.
     Asked,
@@ -285,7 +285,8 @@ async fn delete(
 ) -> Result<usize, Trouble> {
     let RuleEntry { policy, rule } = entry;
     let (mut deleted, mut errors) = (0, Vec::new());
-    for (key, record) in records {
+    // What somebody else labelled while this replica led, and no plan has ever held, is not the rule's to delete.
+    for (key, record) in records.into_iter().filter(|(_, record)| !record.is_foreign()) {
         let left = shared.downstream().count(&policy.key, &rule.name);
         let now = Timestamp::now().as_second();
         if grounds == Grounds::Inferred && !shared.brake().passes(&policy.key, &rule.name, left, now) {
@@ -296,11 +297,15 @@ async fn delete(
         }
         // Forgotten first: the event about its end must not bring it back.
         shared.downstream().remove(&key);
-        match shared.writer.delete(&rule.reach, &key, &record.uid).await {
-            Ok(()) => {
+        let version = record.version.to_string();
+        let seen = Basis { uid: &record.uid, version: &version };
+        let still = |stored: &Value| Marks::read(stored).as_ref() == Some(&record.marks);
+        match shared.writer.delete(&rule.reach, &key, seen, still).await {
+            Ok(Deletion::Done | Deletion::Gone) => {
                 shared.metrics.written("deleted");
                 deleted += 1;
             }
+            Ok(Deletion::Kept) => shared.downstream().put_back(key, record),
             Err(error) => {
                 // It may well be there still: the next attempt must find it. The others can go all the same.
                 shared.downstream().put_back(key, record);

@@ -8,10 +8,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::chores::Chore;
+use super::chores::{Chore, RuleEnd};
 use super::downstream::Downstream;
+use super::office::Stored;
 use super::queue::{Lane, Queue};
 use super::triggers::Triggers;
 use super::work::{Causes, Work, WorkKey};
@@ -19,12 +20,14 @@ use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Herald;
 use crate::cluster::globals::Globals;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::lease::Tenure;
 use crate::cluster::{Api, Reader};
 use crate::core::generate::progress::{Progress, RuleProgress, Sighting};
 use crate::core::generate::{Brake, Marks, Outbound, PolicyKey, TriggerRef, Way};
 use crate::core::matching::Resource;
 use crate::core::resource::{Gvk, ObjectKey};
+use crate::core::reviewed::ReviewCheck;
 use crate::core::settings::Settings;
 use crate::index::{Index, RuleEntry, Snapshot};
 use crate::telemetry::GenerateMetrics;
@@ -54,6 +57,12 @@ pub(super) struct Shared {
     pub(super) rewatch: Notify,
     /// The namespace of the install.
     pub(super) namespace: String,
+    pub(super) keys: KeyReader,
+    /// The name of this replica.
+    pub(super) identity: String,
+    run_unreviewed: bool,
+    /// How long the objects of an absent policy stay.
+    absence_grace: Duration,
     /// Makes `random()` the same for one trigger again and again, and different for everybody else.
     pub(super) salt: ArcSwap<String>,
     /// The resource version at which the policies were first listed.
@@ -75,6 +84,7 @@ pub(super) struct Shared {
     releasing: Counts,
     /// The newest version of each source that a watch has brought, by UID.
     source_versions: Mutex<HashMap<String, u64>>,
+    checkpoint: tokio::sync::Mutex<Stored>,
 }
 
 /// How many pieces of something are under way for each rule.
@@ -113,6 +123,10 @@ pub(super) struct Parts {
     pub(super) settings: Arc<ArcSwap<Settings>>,
     pub(super) chores: mpsc::UnboundedSender<Chore>,
     pub(super) namespace: String,
+    pub(super) keys: KeyReader,
+    pub(super) identity: String,
+    pub(super) run_unreviewed: bool,
+    pub(super) absence_grace: Duration,
     pub(super) salt: String,
     pub(super) brake: Brake,
 }
@@ -133,6 +147,10 @@ impl Shared {
             settings,
             chores,
             namespace,
+            keys,
+            identity,
+            run_unreviewed,
+            absence_grace,
             salt,
             brake,
         } = parts;
@@ -152,6 +170,10 @@ impl Shared {
             chores,
             rewatch: Notify::new(),
             namespace,
+            keys,
+            identity,
+            run_unreviewed,
+            absence_grace,
             salt: ArcSwap::from_pointee(salt),
             listed_at: AtomicU64::new(0),
             working: AtomicBool::new(false),
@@ -165,7 +187,22 @@ impl Shared {
             writing: Mutex::default(),
             releasing: Mutex::default(),
             source_versions: Mutex::default(),
+            checkpoint: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Decides which stored policies run, with the key that is in force now.
+    pub(super) fn review_check(&self) -> ReviewCheck {
+        ReviewCheck {
+            key: self.keys.current().map(|keys| keys.mac.clone()),
+            run_unreviewed: self.run_unreviewed,
+            namespace: self.namespace.clone(),
+        }
+    }
+
+    /// The end of a rule whose policy is absent.
+    pub(super) fn absence(&self) -> RuleEnd {
+        RuleEnd::Absent { until: Instant::now() + self.absence_grace }
     }
 
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {
@@ -182,6 +219,11 @@ impl Shared {
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
         lock(&self.progress)
+    }
+
+    /// The checkpoint as it was last read or written here; held while it is written.
+    pub(super) async fn checkpoint(&self) -> tokio::sync::MutexGuard<'_, Stored> {
+        self.checkpoint.lock().await
     }
 
     pub(super) fn brake(&self) -> MutexGuard<'_, Brake> {
@@ -325,7 +367,8 @@ impl Shared {
     }
 
     fn has_downstream(&self, entry: &RuleEntry, trigger: &TriggerRef) -> bool {
-        entry.rule.synchronize && !self.downstream().of(&entry.policy.key, &entry.rule.name, trigger).is_empty()
+        let mut made = self.downstream().of(&entry.policy.key, &entry.rule.name, trigger).into_iter();
+        entry.rule.synchronize && made.any(|(_, record)| !record.is_foreign())
     }
 
     pub(super) fn is_filtered(&self, key: &ObjectKey) -> bool {

@@ -19,6 +19,62 @@ const DOMAINS: [&str; 3] = ["writ.dev", "kyverno.io", "kuma.io"];
 /// Fields outside of a policy's content: the API server may serve it in another version, and status has its own path.
 const OUTSIDE: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
+/// Whether a stored policy, exception or global context entry runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewState {
+    Reviewed,
+    /// Nobody knows its author, and the operator wants it to run all the same.
+    UnreviewedRuns,
+    Unreviewed,
+    /// It is in the namespace of the install, which no policy may touch.
+    InNamespaceOfInstall,
+}
+
+/// Decides which stored objects run.
+#[derive(Clone, Debug)]
+pub struct ReviewCheck {
+    /// Without a key nothing counts as reviewed.
+    pub key: Option<MacKey>,
+    pub run_unreviewed: bool,
+    /// The namespace of the install.
+    pub namespace: String,
+}
+
+impl ReviewState {
+    pub fn runs(self) -> bool {
+        matches!(self, Self::Reviewed | Self::UnreviewedRuns)
+    }
+
+    pub fn is_unreviewed(self) -> bool {
+        matches!(self, Self::Unreviewed | Self::UnreviewedRuns)
+    }
+
+    /// What an operator has to know; nothing about a reviewed object.
+    pub fn notice(self) -> Option<&'static str> {
+        match self {
+            Self::Reviewed => None,
+            Self::UnreviewedRuns => Some(
+                "stored without a review of its author; runs because of --run-unreviewed-policies; update it to have it reviewed",
+            ),
+            Self::Unreviewed => Some("stored without a review of its author; does not run; update it to have it reviewed"),
+            Self::InNamespaceOfInstall => Some("does not run: policies in the namespace of the install never do"),
+        }
+    }
+}
+
+impl ReviewCheck {
+    pub fn state(&self, object: &Value) -> ReviewState {
+        if text_at(object, &["metadata", "namespace"]) == self.namespace && text_at(object, &["kind"]) == "Policy" {
+            return ReviewState::InNamespaceOfInstall;
+        }
+        match self.key.as_ref().is_some_and(|key| is_reviewed(key, object)) {
+            true => ReviewState::Reviewed,
+            false if self.run_unreviewed => ReviewState::UnreviewedRuns,
+            false => ReviewState::Unreviewed,
+        }
+    }
+}
+
 /// Whether admission has reviewed this object exactly as it is.
 pub fn is_reviewed(key: &MacKey, object: &Value) -> bool {
     let code = annotation(object);
@@ -141,6 +197,23 @@ mod tests {
         let mut labelled = stored;
         labelled["metadata"]["labels"] = json!({"kuma.io/policy-role": "system"});
         assert!(!is_reviewed(&key(1), &labelled), "labels of the mesh change what a policy does");
+    }
+
+    #[test]
+    fn what_nobody_reviewed_runs_only_if_operators_say_so() {
+        let check = |run_unreviewed: bool, key: Option<MacKey>, object: &Value| {
+            ReviewCheck { key, run_unreviewed, namespace: "writ-system".into() }.state(object)
+        };
+        assert_eq!(check(false, Some(key(1)), &reviewed(policy())), ReviewState::Reviewed);
+        assert_eq!(check(false, Some(key(1)), &policy()), ReviewState::Unreviewed);
+        assert_eq!(check(true, Some(key(1)), &policy()), ReviewState::UnreviewedRuns);
+        assert_eq!(check(false, None, &reviewed(policy())), ReviewState::Unreviewed);
+        let mut inside = policy();
+        inside["kind"] = json!("Policy");
+        inside["metadata"]["namespace"] = json!("writ-system");
+        assert_eq!(check(true, Some(key(1)), &reviewed(inside.clone())), ReviewState::InNamespaceOfInstall);
+        inside["kind"] = json!("PolicyException");
+        assert_eq!(check(false, Some(key(1)), &reviewed(inside)), ReviewState::Reviewed, "exceptions may live there");
     }
 
     #[test]

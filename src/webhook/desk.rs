@@ -14,6 +14,8 @@ use crate::core::resource::text_at;
 
 /// Judges generate policies. Existing webhook configurations call it by this name.
 pub const POLICIES: &str = "/policyvalidate";
+/// Marks generate policies as reviewed. Existing webhook configurations call it by this name.
+const MARK: &str = "/policymutate";
 /// The intake. What follows a further `/policy/` names the policy that is meant.
 pub const RESOURCES: &str = "/validate/resources";
 /// Names of the intake in webhook configurations that others have written.
@@ -27,6 +29,7 @@ pub async fn handle<P: Office + Counter>(port: &P, request: &hyper::Request<Byte
             Some(refusal) => refusal,
             None => match destination {
                 Destination::Policies => judge_policy(port, request.body()).await,
+                Destination::Mark => mark_policy(port, request.body()),
                 Destination::Resources(only) => take_in(port, only.as_ref(), request.body()).await,
                 Destination::Elsewhere => refuse_unknown(),
             },
@@ -35,7 +38,7 @@ pub async fn handle<P: Office + Counter>(port: &P, request: &hyper::Request<Byte
 }
 
 fn refuse_unknown() -> Answer {
-    let known = [routes::PATHS, &[POLICIES, RESOURCES], &ALIASES].concat();
+    let known = [routes::PATHS, &[POLICIES, MARK, RESOURCES], &ALIASES].concat();
     routes::refuse_unknown(&known)
 }
 
@@ -43,6 +46,7 @@ fn refuse_unknown() -> Answer {
 #[derive(Debug, PartialEq, Eq)]
 enum Destination {
     Policies,
+    Mark,
     Resources(Option<PolicyKey>),
     Elsewhere,
 }
@@ -51,6 +55,9 @@ impl Destination {
     fn of(path: &str) -> Self {
         if path == POLICIES {
             return Self::Policies;
+        }
+        if path == MARK {
+            return Self::Mark;
         }
         let rest = [RESOURCES].iter().chain(&ALIASES).find_map(|prefix| path.strip_prefix(prefix));
         match rest {
@@ -92,6 +99,17 @@ async fn judge_policy<P: Office>(port: &P, body: &[u8]) -> Answer {
     let verdict = policies::judge(port, &review).instrument(span.clone()).await;
     span.in_scope(|| log(&verdict));
     routes::answer(&request.uid, &verdict)
+}
+
+fn mark_policy<P: Office>(port: &P, body: &[u8]) -> Answer {
+    match review::read(body, |_| true) {
+        Ok(review) => {
+            let verdict = policies::mark(port, &review);
+            log(&verdict);
+            routes::answer(&review.request.uid, &verdict)
+        }
+        Err(unreadable) => unread(unreadable),
+    }
 }
 
 async fn take_in<P: Counter>(port: &P, only: Option<&PolicyKey>, body: &[u8]) -> Answer {
@@ -136,6 +154,7 @@ mod tests {
             Destination::Resources(Some(PolicyKey { namespace: namespace.map(str::to_owned), name: name.to_owned() }))
         };
         assert_eq!(Destination::of("/policyvalidate"), Destination::Policies);
+        assert_eq!(Destination::of("/policymutate"), Destination::Mark);
         assert_eq!(Destination::of("/validate/resources"), Destination::Resources(None));
         assert_eq!(Destination::of("/validate/fail"), Destination::Resources(None));
         assert_eq!(Destination::of("/validate/resources/policy/a"), policy(None, "a"));

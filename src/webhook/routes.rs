@@ -10,7 +10,7 @@ use super::mesh::{self, MeshView};
 use super::object::Skipped;
 use super::review::{self, Operation, Review, Status, Unreadable, Verdict};
 use super::validate::{is_judged, validate};
-use crate::core::json::Document;
+use crate::core::json::{Document, Tree};
 
 /// Judges policies.
 const VALIDATE: &str = "/validate";
@@ -111,6 +111,11 @@ fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&New<'_>, MeshView<'_>) -> 
             Ok(review) => mesh::release(&review, view),
             Err(problem) => return unreadable(problem),
         },
+        // The same for an object that is being deleted.
+        Operation::Update if is_ending(&review) => match review::read(body, is_judged) {
+            Ok(ending) => mesh::finish(&ending).unwrap_or_else(|| decide(&review, view)),
+            Err(problem) => return unreadable(problem),
+        },
         _ => decide(&review, view),
     };
     span.record("allowed", verdict.allowed);
@@ -119,6 +124,12 @@ fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&New<'_>, MeshView<'_>) -> 
         None => debug!(warnings = verdict.warnings.len(), "Allowed"),
     }
     answer(&request.uid, &verdict)
+}
+
+fn is_ending(review: &New<'_>) -> bool {
+    let object = review.object.as_ref().map(Document::root);
+    let time = object.and_then(|object| object.at(&["metadata", "deletionTimestamp"]));
+    time.is_some_and(|time| !time.is_null())
 }
 
 fn is_json(content_type: Option<&HeaderValue>) -> bool {

@@ -16,6 +16,7 @@ use super::AdmissionArgs;
 use crate::cluster::apply::{Basis, replacement};
 use crate::cluster::bindings::Bindings;
 use crate::cluster::discovery::Discovery;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::registration::{Names, Registrar};
 use crate::cluster::{Api, ClusterError, Reader, Rehearsal, access};
@@ -25,6 +26,7 @@ use crate::core::catalog::Catalog;
 use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
 use crate::core::generate::{Answer, Facts, Fetch, Honoured, Outbound, Policy};
+use crate::core::integrity::MacKey;
 use crate::core::matching::{Requester, UserPatterns};
 use crate::core::resource::ObjectKey;
 use crate::core::settings::{Settings, WebhookSettings};
@@ -60,6 +62,7 @@ pub(super) struct Front {
     own_name: OnceCell<String>,
     namespace: String,
     honoured: Honoured,
+    keys: KeyReader,
     requests: ApiKind,
 }
 
@@ -78,6 +81,7 @@ impl Front {
         namespace: String,
         installed: String,
         honoured: Honoured,
+        keys: KeyReader,
         controller: &Controller,
     ) -> Self {
         let names = Names {
@@ -105,6 +109,7 @@ impl Front {
             args,
             namespace,
             honoured,
+            keys,
         }
     }
 
@@ -289,6 +294,10 @@ impl Office for Front {
     async fn global_entry(&self, name: &str) -> Result<Option<Value>, Trouble> {
         let kind = ApiKind::builtin("kyverno.io/v2alpha1", "GlobalContextEntry");
         self.api.find(&kind, None, name).await.map_err(|error| error.to_string())
+    }
+
+    fn mac_key(&self) -> Option<MacKey> {
+        self.keys.current().map(|keys| keys.mac.clone())
     }
 
     fn honoured(&self) -> &Honoured {

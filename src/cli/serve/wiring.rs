@@ -20,12 +20,13 @@ use super::certificates::{Place, Sink, Source};
 use super::front::Front;
 use super::routes::KnownRoutes;
 use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
+use crate::cluster::keys::{KeyReader, Keys};
 use crate::cluster::{Api, ServiceOptions, connect};
 use crate::controller::{Controller, Options};
 use crate::core::generate::{Honoured, Outbound};
 use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, RootsFile, Shutdown, Tls};
 use crate::telemetry::{self, Health, Metrics, Outcome};
-use crate::webhook::{self, MeshView};
+use crate::webhook::{self, MeshView, ReviewKey};
 
 /// The part whose end is the end of the drain.
 const ADMISSION: &str = "the admission port";
@@ -105,11 +106,14 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
     let honoured = Honoured::parse(&generate.exception_namespace);
-    let controller = client.clone().map(|client| controller(client, &namespace, generate, services, &metrics, &health));
+    let keys = KeyReader::fixed(Keys { mac: crate::core::integrity::MacKey::new(&[0; 32]).context("a key")? });
+    let controller = client
+        .clone()
+        .map(|client| controller(client, &namespace, generate, services, keys.clone(), &metrics, &health));
     let api = |client: Client| Api::new(client).counted(metrics.generate());
     let installed = webhook_configuration.first().cloned().unwrap_or_default();
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
-        Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller))
+        Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, keys.clone(), controller))
     });
     let routes = client
         .clone()
@@ -174,8 +178,14 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         let answer = move |request: Request<Bytes>| {
             let (front, plane, metrics) = (front.clone(), plane.clone(), metrics.clone());
             let routes = routes.as_ref().map(|routes| routes.current()).unwrap_or_default();
+            let keys = keys.current();
             async move {
-                let view = MeshView { plane: &plane, routes: &routes };
+                let key = match (&front, &keys) {
+                    (None, _) => ReviewKey::Offline,
+                    (Some(_), None) => ReviewKey::Missing,
+                    (Some(_), Some(keys)) => ReviewKey::Known(&keys.mac),
+                };
+                let view = MeshView { plane: &plane, routes: &routes, key };
                 admit(&request, front.as_deref(), view, &metrics).await
             }
         };
@@ -229,6 +239,7 @@ fn controller(
     namespace: &str,
     args: GenerateArgs,
     services: ServiceArgs,
+    keys: KeyReader,
     metrics: &Metrics,
     health: &Health,
 ) -> Controller {
@@ -243,6 +254,8 @@ fn controller(
         exception_namespace,
         omit_events,
         full_comparison_interval,
+        run_unreviewed_policies,
+        absent_policy_grace,
     } = args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
@@ -263,8 +276,10 @@ fn controller(
         exceptions: Honoured::parse(&exception_namespace),
         omitted_events: omit_events,
         comparison_interval: full_comparison_interval,
+        run_unreviewed: run_unreviewed_policies,
+        absence_grace: absent_policy_grace,
     };
-    Controller::new(client, options, metrics.generate(), health)
+    Controller::new(client, options, keys, metrics.generate(), health)
 }
 
 async fn first_certificate(served: &mut watch::Receiver<bool>) {
