@@ -16,12 +16,12 @@ pub mod kinds;
 mod lean;
 pub mod lease;
 pub mod memory;
+pub mod own_writes;
 pub mod registration;
 mod service;
 pub mod status;
 pub mod watch;
 
-pub(crate) use api::FIELD_MANAGER;
 pub use api::{Api, Page, Rehearsal, Selection};
 pub use client::connect;
 pub use error::ClusterError;

@@ -10,6 +10,7 @@
 //! | `triggers`, `downstream` | what is known of the cluster |
 //! | `queue`, `work` | what is to be looked at |
 //! | `process`, `lookup`, `drive`, `settle` | one rule for one trigger, down to one object |
+//! | `provenance` | whether a trigger is a user's or Writ's own downstream |
 //! | `chores` | going through existing triggers, the end of a rule |
 //! | `requests` | work that is stored in the cluster |
 //! | `office` | taking over, remembering, handing over |
@@ -23,6 +24,7 @@ mod lookup;
 mod office;
 mod policies;
 mod process;
+mod provenance;
 mod queue;
 mod requests;
 mod settle;

@@ -19,7 +19,7 @@ use super::lean::{Lean, LeanList};
 use crate::telemetry::GenerateMetrics;
 
 /// Under which name writes appear in managed fields. Existing tools look for it.
-pub(crate) const FIELD_MANAGER: &str = "kyverno-generate";
+const FIELD_MANAGER: &str = "kyverno-generate";
 
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 const JSON: &str = "application/json";

@@ -9,6 +9,7 @@ use super::api::{Api, Rehearsal};
 use super::discovery::Discovery;
 use super::kinds::ApiKind;
 use super::lease::Tenure;
+use super::own_writes::OwnWrites;
 use crate::core::generate::{Gate, Outbound, Reach, labels};
 use crate::core::resource::{ObjectKey, text_at};
 
@@ -40,6 +41,7 @@ pub struct Writer {
     api: Api,
     discovery: Arc<Discovery>,
     tenure: Tenure,
+    own_writes: Arc<OwnWrites>,
 }
 
 /// Why a write was not even sent.
@@ -73,7 +75,11 @@ impl WriteError {
 
 impl Writer {
     pub fn new(api: Api, discovery: Arc<Discovery>, tenure: Tenure) -> Self {
-        Self { api, discovery, tenure }
+        Self { api, discovery, tenure, own_writes: Arc::default() }
+    }
+
+    pub fn own_writes(&self) -> &OwnWrites {
+        &self.own_writes
     }
 
     pub async fn read(&self, key: &ObjectKey) -> Result<Option<Value>, WriteError> {
@@ -84,7 +90,10 @@ impl Writer {
 
     pub async fn create(&self, reach: &Reach, body: &Value) -> Result<Value, WriteError> {
         let (key, kind) = self.pass(reach, body).await?;
-        Ok(self.api.create(&kind, key.namespace.as_deref(), body).await?)
+        let write = self.own_writes.begin(&key);
+        let stored = self.api.create(&kind, key.namespace.as_deref(), body).await?;
+        write.stored(&stored);
+        Ok(stored)
     }
 
     /// Overwrites an object. For a replacement the body names the version that it replaces.
@@ -97,10 +106,15 @@ impl Writer {
     ) -> Result<Value, WriteError> {
         let (key, kind) = self.pass(reach, body).await?;
         let namespace = key.namespace.as_deref();
-        Ok(match method {
+        let write = self.own_writes.begin(&key);
+        let stored = match method {
             Method::Replace => self.api.replace(&kind, namespace, &key.name, body, rehearsal).await?,
             Method::Apply => self.api.apply(&kind, namespace, &key.name, body, rehearsal).await?,
-        })
+        };
+        if rehearsal == Rehearsal::No {
+            write.stored(&stored);
+        }
+        Ok(stored)
     }
 
     /// Deletes an object in the version in which it was seen. If it has changed since, `still` decides on the object as it
@@ -173,8 +187,13 @@ impl Writer {
                 return Ok(());
             }
             *labels = Value::Object(changed);
+            let write = self.own_writes.begin(key);
             match self.api.replace(kind, namespace, &key.name, &object, Rehearsal::No).await {
-                Ok(_) | Err(ClusterError::Missing { .. }) => return Ok(()),
+                Ok(stored) => {
+                    write.stored(&stored);
+                    return Ok(());
+                }
+                Err(ClusterError::Missing { .. }) => return Ok(()),
                 Err(ClusterError::Conflict { .. }) if !last => {}
                 Err(error) => return Err(error.into()),
             }

@@ -12,9 +12,14 @@ use crate::core::resource::text_at;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     Ready,
-    NotReady { because: String },
+    NotReady {
+        because: String,
+    },
     /// Admission has not reviewed it; the operator decides whether it runs.
-    Unreviewed { runs: bool, notice: &'static str },
+    Unreviewed {
+        runs: bool,
+        notice: &'static str,
+    },
 }
 
 /// The reason of the condition of what admission has not reviewed.

@@ -18,13 +18,11 @@ use super::office::comparison;
 use super::policies::{kind_of_policy, visit};
 use super::queue::{Lane, pause_after};
 use super::shared::Shared;
-use super::work::Causes;
 use crate::cluster::apply::{Basis, Deletion, WriteError};
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::strip;
-use crate::cluster::{ClusterError, FIELD_MANAGER, Selection};
+use crate::cluster::{ClusterError, Selection};
 use crate::core::generate::downstream::selector;
-use crate::core::generate::progress::Sighting;
 use crate::core::generate::retention::Legacy;
 use crate::core::generate::{Marks, PolicyKey, TriggerRef};
 use crate::core::resource::{Gvk, ObjectKey, text_at};
@@ -129,10 +127,9 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
     loop {
         let page = shared.api.list(&kind, &selection, PAGE, &from).await?;
         for mut object in page.items {
-            let sighting = Sighting::of(&object, FIELD_MANAGER);
+            let sighting = shared.sight(&object, false);
             strip(&mut object);
-            if shared.counts(&entry, &progress, existing, &object, &sighting) {
-                let causes = if existing { Causes::EXISTING } else { Causes::TRIGGER };
+            if let Some(causes) = shared.counts(&entry, &progress, existing, &object, &sighting) {
                 shared.queue.room(ROOM).await;
                 let trigger = TriggerRef::of(&object);
                 shared.enqueue_trigger(Lane::Bulk, &entry, causes, trigger, &Arc::new(object), &sighting);
@@ -259,12 +256,7 @@ async fn release(shared: &Shared, policy: &PolicyKey, rule: &str, kinds: &[Gvk])
 }
 
 /// What a rule has made of a kind; nothing if the cluster does not have that kind.
-async fn labelled(
-    shared: &Shared,
-    policy: &PolicyKey,
-    rule: &str,
-    gvk: &Gvk,
-) -> Result<Vec<Value>, ClusterError> {
+async fn labelled(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Result<Vec<Value>, ClusterError> {
     let kind = match shared.discovery.find(gvk).await {
         Ok(kind) => kind,
         Err(ClusterError::UnknownKind { .. }) => return Ok(Vec::new()),

@@ -32,7 +32,8 @@ pub(super) async fn find(shared: &Shared, work: &Work, retry: bool) -> Result<Fo
     }
 }
 
-async fn look_up(shared: &Shared, trigger: &TriggerRef) -> Result<Found, ClusterError> {
+/// A trigger as it is stored now.
+pub(super) async fn look_up(shared: &Shared, trigger: &TriggerRef) -> Result<Found, ClusterError> {
     let mut gvk = trigger.gvk.clone();
     let mut place = Some((trigger.name.clone(), trigger.namespace.clone())).filter(|(name, _)| !name.is_empty());
     {

@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 use super::downstream::Record;
 use super::drive::{DriveError, Driven, Sources, drive};
 use super::lookup::{Found, find, source_lives};
+use super::provenance::is_own;
 use super::settle::{Manner, Settled, settle};
 use super::shared::Shared;
 use super::work::{Causes, Work};
@@ -64,7 +65,7 @@ pub(super) async fn process(
     let Some(entry) = shared.snapshot.load().rule(policy, rule) else {
         return Ok(Report::default());
     };
-    let (rule, causes) = (&entry.rule, work.causes);
+    let (rule, mut causes) = (&entry.rule, work.causes);
     if !rule.synchronize && !causes.meets(Causes::TRIGGER | Causes::EXISTING) {
         return Ok(Report::default());
     }
@@ -97,6 +98,13 @@ pub(super) async fn process(
     };
     if rule.needs_request {
         return Ok(report);
+    }
+    let by_trigger = Causes::TRIGGER | Causes::EXISTING;
+    if causes.meets(by_trigger) && !causes.meets(Causes::PROVEN) && is_own(shared, &object).await? {
+        causes = causes.without(by_trigger | Causes::FRESH);
+        if causes == Causes::default() {
+            return Ok(report);
+        }
     }
     let trigger = Trigger::background(Value::clone(&object));
     let reference = TriggerRef::of(&object);

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::chores::{Chore, RuleEnd};
 use super::downstream::Downstream;
 use super::office::Stored;
+use super::provenance::Origin;
 use super::queue::{Lane, Queue};
 use super::triggers::Triggers;
 use super::work::{Causes, Work, WorkKey};
@@ -23,7 +24,7 @@ use crate::cluster::globals::Globals;
 use crate::cluster::keys::KeyReader;
 use crate::cluster::lease::Tenure;
 use crate::cluster::{Api, Reader};
-use crate::core::generate::progress::{Progress, RuleProgress, Sighting};
+use crate::core::generate::progress::{Moment, Progress, RuleProgress};
 use crate::core::generate::{Brake, Marks, Outbound, PolicyKey, TriggerRef, Way};
 use crate::core::matching::Resource;
 use crate::core::resource::{Gvk, ObjectKey};
@@ -35,6 +36,8 @@ use crate::telemetry::GenerateMetrics;
 /// Objects that wait in the queue; beyond that a key is enough, and the object is read when its turn comes, which costs the API
 /// server as much as a write.
 const HELD_OBJECTS: usize = 2048;
+/// For so long after taking over, watches may bring writes of the former leader.
+const FORMER_WRITES: Duration = Duration::from_secs(60);
 /// A generated object that somebody deletes stays away for so long. Many a client waits for the end of what it deletes by
 /// asking for the name, again and again; if another were there at once, it would never see the end.
 const ABSENCE: Duration = Duration::from_millis(300);
@@ -69,6 +72,7 @@ pub(super) struct Shared {
     pub(super) listed_at: AtomicU64,
     /// This replica does the work: it holds the lease and knows how far the rules have come.
     working: AtomicBool,
+    leading_since: Mutex<Option<Instant>>,
     index: Mutex<Index>,
     triggers: Mutex<Triggers>,
     downstream: Mutex<Downstream>,
@@ -85,6 +89,12 @@ pub(super) struct Shared {
     /// The newest version of each source that a watch has brought, by UID.
     source_versions: Mutex<HashMap<String, u64>>,
     checkpoint: tokio::sync::Mutex<Stored>,
+}
+
+/// When a trigger was last changed, and by whom.
+pub(super) struct Sighting {
+    moment: Moment,
+    origin: Origin,
 }
 
 /// How many pieces of something are under way for each rule.
@@ -177,6 +187,7 @@ impl Shared {
             salt: ArcSwap::from_pointee(salt),
             listed_at: AtomicU64::new(0),
             working: AtomicBool::new(false),
+            leading_since: Mutex::default(),
             index: Mutex::default(),
             triggers: Mutex::default(),
             downstream: Mutex::default(),
@@ -260,6 +271,7 @@ impl Shared {
     }
 
     pub(super) fn set_working(&self, working: bool) {
+        *lock(&self.leading_since) = working.then(Instant::now);
         self.working.store(working, Ordering::Release);
     }
 
@@ -309,6 +321,21 @@ impl Shared {
         self.progress().0.get(policy)?.rules.get(rule).cloned()
     }
 
+    /// When an object with its managed fields was last changed, and by whom. `live`: an event of the watch has brought it.
+    pub(super) fn sight(&self, object: &Value, live: bool) -> Sighting {
+        let writes = self.writer.own_writes();
+        // This replica remembers its own writes. Those of a former leader may still come in for a while.
+        let remembers = live && lock(&self.leading_since).is_some_and(|since| since.elapsed() > FORMER_WRITES);
+        let origin = if writes.holds(object) {
+            Origin::Own
+        } else if writes.is_under_way(&ObjectKey::of(object)) || !remembers && Marks::read(object).is_some() {
+            Origin::Unproven
+        } else {
+            Origin::User
+        };
+        Sighting { moment: Moment::of(object), origin }
+    }
+
     /// Puts a trigger that the watch has brought before every rule that it may concern.
     pub(super) fn offer(&self, gvk: &Gvk, object: Value, sighting: &Sighting, causes: Causes) {
         let snapshot = self.snapshot.load();
@@ -318,8 +345,9 @@ impl Shared {
         }
         let resource = Resource { group: &gvk.group, version: &gvk.version, kind: &gvk.kind, subresource: "" };
         let object = Arc::new(object);
-        for entry in snapshot.candidates(&resource).filter(|entry| self.concerns(entry, sighting)) {
-            let trigger = TriggerRef::of(&object);
+        for entry in snapshot.candidates(&resource) {
+            let Some(proof) = self.concerns(entry, sighting) else { continue };
+            let (causes, trigger) = (causes | proof, TriggerRef::of(&object));
             let is_news = self
                 .rule_progress(&entry.policy.key, &entry.rule.name)
                 .is_some_and(|progress| sighting.moment.version > progress.start.version);
@@ -339,12 +367,32 @@ impl Shared {
         }
     }
 
-    /// Whether a rule listens to watched triggers at all, and to changes of this author.
-    fn concerns(&self, entry: &RuleEntry, sighting: &Sighting) -> bool {
-        entry.rule.way() == Way::Watch && !(entry.rule.skip_background_requests && sighting.ours)
+    /// Whether a rule listens to watched triggers at all, and to changes of this author: what is known of that.
+    fn concerns(&self, entry: &RuleEntry, sighting: &Sighting) -> Option<Causes> {
+        if entry.rule.way() != Way::Watch {
+            return None;
+        }
+        match (entry.rule.skip_background_requests, sighting.origin) {
+            (false, _) | (true, Origin::User) => Some(Causes::PROVEN),
+            (true, Origin::Unproven) => Some(Causes::default()),
+            (true, Origin::Own) => {
+                // After a restart nobody remembers the write, but progress does.
+                self.note_newest(entry, sighting.moment.version);
+                None
+            }
+        }
     }
 
-    /// Whether a trigger that is there already counts for a rule. `existing`: every trigger that there is does.
+    /// Notes that a one-shot rule has come to a trigger.
+    fn note_newest(&self, entry: &RuleEntry, version: u64) {
+        if !entry.rule.synchronize {
+            let mut newest = self.newest();
+            let newest = newest.entry((entry.policy.key.clone(), entry.rule.name.clone())).or_default();
+            *newest = version.max(*newest);
+        }
+    }
+
+    /// Whether a trigger that is there already counts for a rule, and why. `existing`: every trigger that there is does.
     pub(super) fn counts(
         &self,
         entry: &RuleEntry,
@@ -352,18 +400,20 @@ impl Shared {
         existing: bool,
         object: &Value,
         sighting: &Sighting,
-    ) -> bool {
-        // What exists was brought by no request, so it matters not by whose. But no rule feeds on itself.
-        let is_own = || {
-            Marks::read(object).is_some_and(|marks| marks.policy == entry.policy.key && marks.rule == entry.rule.name)
-        };
-        if existing && !(entry.rule.skip_background_requests && is_own()) {
-            return true;
+    ) -> Option<Causes> {
+        let cause = if existing { Causes::EXISTING } else { Causes::TRIGGER };
+        if entry.rule.way() == Way::Watch && self.has_downstream(entry, &TriggerRef::of(object)) {
+            return Some(cause | Causes::PROVEN);
         }
-        entry.rule.way() == Way::Watch && self.has_downstream(entry, &TriggerRef::of(object))
-            || self.concerns(entry, sighting)
-                && progress.is_news(entry.rule.synchronize, sighting.moment)
-                && !self.is_filtered(&ObjectKey::of(object))
+        if existing {
+            // What exists was brought by no request, so it matters not by whose. But no rule feeds on itself.
+            let claims = |marks: Marks| marks.policy == entry.policy.key && marks.rule == entry.rule.name;
+            let is_claimed = entry.rule.skip_background_requests && Marks::read(object).is_some_and(claims);
+            return Some(if is_claimed { cause } else { cause | Causes::PROVEN });
+        }
+        let proof = self.concerns(entry, sighting)?;
+        let is_news = progress.is_news(entry.rule.synchronize, sighting.moment);
+        (is_news && !self.is_filtered(&ObjectKey::of(object))).then_some(cause | proof)
     }
 
     fn has_downstream(&self, entry: &RuleEntry, trigger: &TriggerRef) -> bool {
@@ -390,11 +440,7 @@ impl Shared {
         let key = WorkKey::new(&entry.policy.key, &entry.rule.name, &trigger);
         let mut work = Work::new(causes, trigger);
         work.version = sighting.moment.version;
-        if !entry.rule.synchronize {
-            let mut newest = self.newest();
-            let newest = newest.entry((key.policy.clone(), key.rule.clone())).or_default();
-            *newest = work.version.max(*newest);
-        }
+        self.note_newest(entry, work.version);
         if self.queue.depth() < HELD_OBJECTS {
             work.object = Some(object.clone());
         }

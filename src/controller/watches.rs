@@ -17,10 +17,10 @@ use super::queue::Lane;
 use super::shared::Shared;
 use super::triggers::Seen;
 use super::work::{Causes, Work, WorkKey};
+use crate::cluster::Selection;
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::{Event, follow, strip};
-use crate::cluster::{FIELD_MANAGER, Selection};
-use crate::core::generate::progress::{Sighting, version_of};
+use crate::core::generate::progress::version_of;
 use crate::core::generate::{TriggerRef, labels};
 use crate::core::matching::Resource;
 use crate::core::resource::{Gvk, ObjectKey, text_at};
@@ -131,7 +131,7 @@ async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut ev
             Event::Listing => listed.clear(),
             Event::Listed(object) => {
                 listed.insert(text_at(&object, &["metadata", "uid"]).to_owned());
-                see_trigger(&shared, &kind, object, synced);
+                see_trigger(&shared, &kind, object, synced, false);
             }
             Event::Synced { version } => {
                 let first = !std::mem::replace(&mut synced, true);
@@ -148,7 +148,7 @@ async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut ev
                     shared.pass_over(&gvk);
                 }
             }
-            Event::Changed(object) => see_trigger(&shared, &kind, object, true),
+            Event::Changed(object) => see_trigger(&shared, &kind, object, true, true),
             Event::Deleted(object) => {
                 let trigger = TriggerRef::of(&object);
                 shared.triggers().forget(&gvk, &trigger.uid);
@@ -159,9 +159,10 @@ async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut ev
     }
 }
 
-/// What is there when a watch begins is gone through by the passes of the rules; what comes later is news.
-fn see_trigger(shared: &Shared, kind: &ApiKind, mut object: Value, news: bool) {
-    let sighting = Sighting::of(&object, FIELD_MANAGER);
+/// What is there when a watch begins is gone through by the passes of the rules; what comes later is news. `live`: an event of
+/// the watch, not the outcome of a list.
+fn see_trigger(shared: &Shared, kind: &ApiKind, mut object: Value, news: bool, live: bool) {
+    let sighting = shared.sight(&object, live);
     strip(&mut object);
     // One that is being deleted is a trigger until it is gone: a finalizer must not end what was made for it.
     let seen = shared.triggers().see(&kind.gvk, &object, kind.has_status());

@@ -56,7 +56,9 @@ impl ReviewState {
             Self::UnreviewedRuns => Some(
                 "stored without a review of its author; runs because of --run-unreviewed-policies; update it to have it reviewed",
             ),
-            Self::Unreviewed => Some("stored without a review of its author; does not run; update it to have it reviewed"),
+            Self::Unreviewed => {
+                Some("stored without a review of its author; does not run; update it to have it reviewed")
+            }
             Self::InNamespaceOfInstall => Some("does not run: policies in the namespace of the install never do"),
         }
     }

@@ -36,7 +36,8 @@ const KYVERNO: &str = "kyverno.io";
 /// Below the time-out of the webhook, so that the user gets a reason instead of a broken call.
 const LONGEST: Duration = Duration::from_secs(8);
 /// Told to whoever stores a policy that the mutating webhook did not mark: its name is generated, or that webhook is missing.
-const UNMARKED: &str = "the policy is stored without the mark of Writ's mutating webhook, so it does not run before its next update";
+const UNMARKED: &str =
+    "the policy is stored without the mark of Writ's mutating webhook, so it does not run before its next update";
 /// Questions under way at once.
 const CONCURRENT: usize = 16;
 
@@ -174,12 +175,7 @@ fn judge_exception(request: &Request<'_>, object: &Value, honoured: &Honoured) -
 }
 
 /// The verdict on an entry. Rules of others will see its data, so its author must be allowed to.
-async fn consider_global<O: Office>(
-    office: &O,
-    request: &Request<'_>,
-    object: &Value,
-    keeps_review: bool,
-) -> Verdict {
+async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &Value, keeps_review: bool) -> Verdict {
     let (_, Findings { errors, warnings, .. }) = generate::global_entry(object);
     let warnings = tell(&warnings);
     if !errors.is_empty() {
