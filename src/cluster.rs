@@ -6,6 +6,7 @@ pub mod apply;
 pub mod bindings;
 pub mod certificates;
 mod client;
+pub mod configurations;
 pub mod discovery;
 mod error;
 pub mod events;
@@ -20,6 +21,7 @@ pub mod own_writes;
 pub mod registration;
 mod service;
 pub mod status;
+mod upkeep;
 pub mod watch;
 
 pub use api::{Api, Page, Rehearsal, Selection};

@@ -33,7 +33,6 @@ mod triggers;
 mod watches;
 mod work;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,7 +136,6 @@ impl Controller {
             identity: options.identity.clone(),
             run_unreviewed: options.run_unreviewed,
             absence_grace: options.absence_grace,
-            salt: format!("{:016x}", RandomState::new().build_hasher().finish()),
             brake: Brake::new(options.delete_brake, 60),
         };
         let (cluster_wide, first) = watch::channel(false);
@@ -186,14 +184,9 @@ impl Controller {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let Self { shared, mut lease, memory, scribe, chores, options, listed, synced } = self;
         let mut parts = JoinSet::new();
-        // Policies cannot be compiled before it is known which kinds live in namespaces, and none is known to be reviewed
-        // before the key is there.
-        let prepare = async {
-            learn_kinds(&shared).await;
-            shared.keys.ready().await;
-        };
+        // Policies cannot be compiled before it is known which kinds live in namespaces, and none runs without the keys.
         tokio::select! {
-            () = prepare => {}
+            _ = async { tokio::join!(learn_kinds(&shared), shared.keys.ready()) } => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
         let [cluster_wide, namespaced, excepted] = listed;

@@ -20,4 +20,5 @@ pub mod scalar;
 pub mod selector;
 pub mod settings;
 pub mod structural;
+pub mod webhook_token;
 pub mod yaml;

@@ -3,6 +3,7 @@
 mod certificates;
 mod control_plane;
 mod front;
+mod keys;
 mod routes;
 mod wiring;
 
@@ -129,7 +130,15 @@ struct ClusterArgs {
     /// The Service that webhook configurations call.
     #[arg(long, env = "WRIT_SERVICE", default_value = "writ")]
     service: String,
-    /// The webhook configurations, validating and mutating, whose caBundle to keep right, separated by commas.
+    /// The Secret in which all replicas share the token of webhook paths, the key of message authentication codes and the
+    /// seed of random(). It must exist; Writ fills it and rotates the token at two thirds of --cert-lifetime.
+    #[arg(long, env = "WRIT_KEYS_SECRET", default_value = "writ-keys")]
+    keys_secret: String,
+    /// Take the token of webhook paths from this file: 64 hexadecimal digits, as `openssl rand -hex 32` prints them. Only with
+    /// --offline, where paths carry no token otherwise and every caller is answered.
+    #[arg(long, env = "WRIT_WEBHOOK_TOKEN_FILE", requires = "offline")]
+    webhook_token_file: Option<PathBuf>,
+    /// The webhook configurations, validating and mutating, whose caBundle and paths to keep right, separated by commas.
     #[arg(long, env = "WRIT_WEBHOOK_CONFIGURATION", default_value = "writ", value_delimiter = ',')]
     webhook_configuration: Vec<String>,
 }
@@ -143,7 +152,7 @@ struct GenerateArgs {
     /// The name of this replica.
     #[arg(long, env = "HOSTNAME", default_value = "writ")]
     identity: String,
-    /// The ConfigMap in which to remember how far rules have come; a Secret of that name has what random() starts from.
+    /// The ConfigMap in which to remember how far rules have come. It must exist.
     #[arg(long, env = "WRIT_PROGRESS", default_value = "writ-progress")]
     progress: String,
     /// The ConfigMap with resourceFilters, excludeGroups, generateSuccessEvents and so on.

@@ -16,6 +16,9 @@ pub enum ClusterError {
     Conflict { resource: String },
     #[error("{resource} does not exist")]
     Missing { resource: String },
+    /// The manifests ship it, and only they make it.
+    #[error("{resource} does not exist; it is part of the install: apply the manifests again")]
+    NotInstalled { resource: String },
     #[error("{resource} exists already")]
     Exists { resource: String },
     /// There is no such namespace to make something in.

@@ -1,8 +1,6 @@
 //! What must be remembered across restarts: how far each rule has come, in one small ConfigMap that the holder of the lease
-//! writes, and what `random()` starts from, in a Secret of the same name that is written once.
+//! writes. The manifests ship it empty.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::kinds::ApiKind;
@@ -12,46 +10,19 @@ use crate::core::resource::text_at;
 
 const KEY: &str = "progress";
 const LEADER: &str = "leader";
-const SALT: &str = "salt";
 
-/// The ConfigMap and the Secret.
+/// The ConfigMap.
 #[derive(Clone)]
 pub struct Memory {
     api: Api,
     kind: ApiKind,
-    secret: ApiKind,
     namespace: String,
     name: String,
 }
 
 impl Memory {
     pub fn new(api: Api, namespace: String, name: String) -> Self {
-        let [kind, secret] = ["ConfigMap", "Secret"].map(|kind| ApiKind::builtin("v1", kind));
-        Self { api, kind, secret, namespace, name }
-    }
-
-    /// What `random()` starts from in this cluster: what is stored, or else `proposal`, which is stored then. Nobody without
-    /// the right to read Secrets can guess what rules make of it.
-    pub async fn salt(&self, proposal: &str) -> Result<String, ClusterError> {
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": self.name, "namespace": self.namespace},
-            "stringData": {SALT: proposal},
-        });
-        let stored = match self.api.create(&self.secret, Some(&self.namespace), &body).await {
-            Err(ClusterError::Exists { .. }) => {
-                self.api.find(&self.secret, Some(&self.namespace), &self.name).await?.unwrap_or_default()
-            }
-            other => other?,
-        };
-        Ok(salt_in(&stored).unwrap_or_else(|| proposal.to_owned()))
-    }
-
-    /// What `random()` starts from, if that is stored.
-    pub async fn stored_salt(&self) -> Result<Option<String>, ClusterError> {
-        let stored = self.api.find(&self.secret, Some(&self.namespace), &self.name).await?;
-        Ok(stored.as_ref().and_then(salt_in))
+        Self { api, kind: ApiKind::builtin("v1", "ConfigMap"), namespace, name }
     }
 
     /// The checkpoint as it is stored.
@@ -69,14 +40,11 @@ impl Memory {
             "metadata": {"name": self.name, "namespace": self.namespace},
             "data": {KEY: progress.to_json().to_string(), LEADER: leader},
         });
-        let stored = match version {
-            "" => self.api.create(&self.kind, Some(&self.namespace), &body).await,
-            version => {
-                body["metadata"]["resourceVersion"] = version.into();
-                self.api.merge(&self.kind, Some(&self.namespace), &self.name, "", &body).await
-            }
-        };
-        stored.map(|stored| version_in(&stored))
+        body["metadata"]["resourceVersion"] = version.into();
+        match self.api.merge(&self.kind, Some(&self.namespace), &self.name, "", &body).await {
+            Err(ClusterError::Missing { resource }) => Err(ClusterError::NotInstalled { resource }),
+            other => other.map(|stored| version_in(&stored)),
+        }
     }
 }
 
@@ -100,10 +68,4 @@ impl Checkpoint {
 
 fn version_in(map: &Value) -> String {
     text_at(map, &["metadata", "resourceVersion"]).to_owned()
-}
-
-fn salt_in(secret: &Value) -> Option<String> {
-    let salt = secret.pointer(&format!("/data/{SALT}")).and_then(Value::as_str)?;
-    let salt = String::from_utf8(STANDARD.decode(salt).ok()?).ok()?;
-    (!salt.is_empty()).then_some(salt)
 }

@@ -1,8 +1,8 @@
 //! The webhook configuration for the objects that rules are about, written from what the policies need.
 //!
-//! It calls the same Service, with the same authority, as the configuration of the install, and it belongs to that one: who
-//! uninstalls it removes both. Every entry fails open and leaves Writ's own namespace and kube-node-lease alone, and kube-system
-//! unless operators select namespaces themselves. Entries for Policies are for their namespaces only.
+//! The manifests ship it empty. It calls the same Service, with the same CA, as the configuration of the install, and it belongs
+//! to that one: who uninstalls it removes both. Every entry fails open and leaves Writ's own namespace and kube-node-lease alone,
+//! and kube-system unless operators select namespaces themselves. Entries for Policies are for their namespaces only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tracing::info;
 
+use super::configurations::split_url;
+use super::keys::KeyReader;
 use super::kinds::ApiKind;
 use super::{Api, ClusterError, Rehearsal};
 use crate::core::generate::registration::{Hook, HookRule, HookScope, Purpose};
@@ -23,12 +25,15 @@ const NODE_LEASES: &str = "kube-node-lease";
 /// How often somebody else may be faster.
 const MOST_CONFLICTS: usize = 8;
 
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// Writes the configuration.
 #[derive(Clone)]
 pub struct Registrar {
     api: Api,
     names: Names,
     kind: ApiKind,
+    keys: KeyReader,
 }
 
 /// What is called how in this install.
@@ -40,7 +45,7 @@ pub struct Names {
     pub configuration: String,
     /// The namespace of the install.
     pub namespace: String,
-    /// The path that entries call.
+    /// The path that entries call, before the token.
     pub path: String,
 }
 
@@ -56,9 +61,9 @@ enum Way {
 }
 
 impl Registrar {
-    pub fn new(api: Api, names: Names) -> Self {
+    pub fn new(api: Api, names: Names, keys: KeyReader) -> Self {
         let kind = ApiKind::builtin("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
-        Self { api, names, kind }
+        Self { api, names, kind, keys }
     }
 
     /// Makes the configuration say exactly this. For whoever leads.
@@ -102,9 +107,7 @@ impl Registrar {
         let mut attempts = 0;
         loop {
             match self.try_put(hooks, settings, way).await {
-                Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. } | ClusterError::Missing { .. })
-                    if attempts < MOST_CONFLICTS =>
-                {
+                Err(ClusterError::Conflict { .. } | ClusterError::Missing { .. }) if attempts < MOST_CONFLICTS => {
                     attempts += 1;
                 }
                 outcome => return outcome,
@@ -120,20 +123,15 @@ impl Registrar {
         }
         let owner = self.api.get(&self.kind, None, installed).await.map_err(|error| match error {
             // Told apart from a configuration that is only just being deleted: trying again does not help.
-            ClusterError::Missing { resource } => ClusterError::Rejected {
-                verb: "follow",
-                resource,
-                reason: "it does not exist; it is part of the install".to_owned(),
-            },
+            ClusterError::Missing { resource } => ClusterError::NotInstalled { resource },
             error => error,
         })?;
-        let wanted: Vec<Value> = hooks.iter().map(|hook| self.render(hook, settings, &owner)).collect();
         let Some(found) = found else {
-            let body = self.whole(&owner, settings, wanted);
-            self.api.create(&self.kind, None, &body).await?;
-            info!(name = configuration, "Webhook configuration created");
-            return Ok(());
+            return Err(ClusterError::NotInstalled { resource: self.kind.name(None, configuration) });
         };
+        let keys = self.keys.ready().await;
+        let render = |hook: &Hook| self.render(hook, settings, &owner, keys.called.reveal());
+        let wanted: Vec<Value> = hooks.iter().map(render).collect();
         let present = found.get("webhooks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let next = match way {
             Way::Replace if wears(&found, settings) => replace(present, wanted),
@@ -143,6 +141,10 @@ impl Registrar {
         if let Some(next) = next {
             let mut body = self.whole(&owner, settings, next);
             body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
+            // By it kubectl knows what the manifests have said before.
+            if let Some(applied) = found.pointer("/metadata/annotations").and_then(|all| all.get(LAST_APPLIED)) {
+                body["metadata"]["annotations"][LAST_APPLIED] = applied.clone();
+            }
             self.api.replace(&self.kind, None, configuration, &body, Rehearsal::No).await?;
             info!(name = configuration, "Webhook configuration changed");
         }
@@ -173,7 +175,7 @@ impl Registrar {
         body
     }
 
-    fn render(&self, hook: &Hook, settings: &WebhookSettings, owner: &Value) -> Value {
+    fn render(&self, hook: &Hook, settings: &WebhookSettings, owner: &Value, token: &str) -> Value {
         let Hook { purpose, policy, namespaces, rules, match_conditions, timeout_seconds } = hook;
         let word = match purpose {
             Purpose::Intake => "intake",
@@ -194,9 +196,10 @@ impl Registrar {
             }
         };
         let mut client = owner.pointer("/webhooks/0/clientConfig").cloned().unwrap_or_else(|| json!({}));
+        let path = format!("{path}/{token}");
         match client.get_mut("service") {
             Some(service) => service["path"] = path.into(),
-            None => client["url"] = redirect(text_at(&client, &["url"]), &path).into(),
+            None => client["url"] = format!("{}{path}", split_url(text_at(&client, &["url"])).0).into(),
         }
         let mut entry = json!({
             "name": name,
@@ -281,13 +284,6 @@ fn render_rule(rule: &HookRule) -> Value {
 
 fn render_conditions(conditions: &[(String, String)]) -> Value {
     conditions.iter().map(|(name, expression)| json!({"name": name, "expression": expression})).collect()
-}
-
-/// An address with another path.
-fn redirect(url: &str, path: &str) -> String {
-    let start = url.find("://").map_or(0, |scheme| scheme + 3);
-    let end = url[start..].find('/').map_or(url.len(), |slash| start + slash);
-    format!("{}{path}", &url[..end])
 }
 
 /// The part of a refusal that is about the conditions.
@@ -446,11 +442,5 @@ mod tests {
         assert!(!wears(&json!({"metadata": {"labels": {"a": "x"}}}), &settings));
         assert!(!wears(&json!({"metadata": {}}), &settings));
         assert!(wears(&json!({"metadata": {}}), &WebhookSettings::default()));
-    }
-
-    #[test]
-    fn addresses_keep_their_host() {
-        assert_eq!(redirect("https://localhost:9443/validate", "/x"), "https://localhost:9443/x");
-        assert_eq!(redirect("https://localhost:9443", "/x"), "https://localhost:9443/x");
     }
 }

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::kinds::ApiKind;
 use super::{Api, ClusterError};
-use crate::core::generate::request::State;
 use crate::core::resource::text_at;
 
 /// What is to be said about a policy.
@@ -116,11 +115,6 @@ pub async fn write(
     status: Value,
 ) -> Result<(), ClusterError> {
     api.merge(kind, namespace, name, "status", &json!({"status": status})).await.map(drop)
-}
-
-/// The status of a stored request.
-pub fn request_status(state: State, message: &str, retries: u64) -> Value {
-    json!({"state": state.as_str(), "message": message, "retryCount": retries})
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(super) enum DriveError {
 }
 
 pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Result<Driven, DriveError> {
-    let mut facts = Facts::new(Timestamp::now(), seed(&shared.salt.load(), rule, trigger));
+    let mut facts = Facts::new(Timestamp::now(), seed(&shared.keys.ready().await.random, rule, trigger));
     facts.outbound = shared.outbound.clone();
     facts.limits.context_bytes = shared.settings.load().context_bytes;
     let mut sources = Sources::default();

@@ -33,8 +33,6 @@ const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
 const ATTEMPTS: u32 = 8;
-/// An API server that has just started may refuse what it will grant.
-const SALT_ATTEMPTS: usize = 20;
 /// How often the checkpoint is written over what somebody else wrote at the same time.
 const CHECKPOINT_ATTEMPTS: usize = 3;
 /// Clocks of API servers may differ by so many seconds.
@@ -67,7 +65,6 @@ pub(super) async fn serve_terms(
                 }
             }
         };
-        agree_on_chance(&shared, &memory).await;
         let Checkpoint { progress, version } = recalled;
         info!(fresh = progress.is_none(), "Working");
         let known = progress.clone().unwrap_or_default();
@@ -98,19 +95,6 @@ pub(super) async fn serve_terms(
         shared.queue.clear();
         info!("Another replica works now");
     }
-}
-
-/// Has `random()` go on as it did for the last holder of the lease, or restarts would change what has been made with it.
-async fn agree_on_chance(shared: &Shared, memory: &Memory) {
-    let proposal = shared.salt.load_full();
-    for _ in 0..SALT_ATTEMPTS {
-        match memory.salt(&proposal).await {
-            Ok(salt) => return shared.salt.store(Arc::new(salt)),
-            Err(error) => warn!(%error, "Cannot recall what random() starts from"),
-        }
-        sleep(Duration::from_millis(500)).await;
-    }
-    warn!("What was made with random() will change");
 }
 
 /// Takes work from the queue until told to finish.
@@ -176,18 +160,20 @@ pub(super) async fn remember(shared: &Shared, memory: &Memory) {
         if stored.is_own && stored.progress == progress {
             return;
         }
+        // The install ships the ConfigMap; without it there is no version to write over.
+        if stored.version.is_empty() {
+            match memory.recall().await {
+                Ok(Checkpoint { version, .. }) => stored.version = version,
+                Err(error) => return warn!(%error, "Cannot read the checkpoint"),
+            }
+        }
         match memory.store(&progress, &shared.identity, &stored.version).await {
             Ok(version) => {
                 *stored = Stored { progress, is_own: true, version };
                 return;
             }
             // A former leader was late, or somebody else wrote it: what this leader knows counts.
-            Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. } | ClusterError::Missing { .. }) => {
-                match memory.recall().await {
-                    Ok(Checkpoint { version, .. }) => stored.version = version,
-                    Err(error) => return warn!(%error, "Cannot read the checkpoint"),
-                }
-            }
+            Err(ClusterError::Conflict { .. }) => stored.version.clear(),
             Err(error) => return warn!(%error, "Cannot store how far the rules have come"),
         }
     }

@@ -1,4 +1,5 @@
-//! UpdateRequests: work that somebody has stored in the cluster, because a rule asks for what only admission knows.
+//! UpdateRequests: work that the webhook has stored in the cluster, because a rule asks for what only admission knows.
+//! Requests of anybody else are ignored, and so are requests that were changed after they were stored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +19,9 @@ use super::queue::{Lane, Merge, Queue, Task};
 use super::shared::Shared;
 use crate::cluster::apply::Basis;
 use crate::cluster::kinds::ApiKind;
-use crate::cluster::status::{self, request_status};
 use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
-use crate::core::generate::request::{Admission, Entry, State, UpdateRequest};
+use crate::core::generate::request::{Admission, Entry, UpdateRequest};
 use crate::core::generate::{Apply, Evaluation, PolicyKey, Trigger, TriggerRef};
 use crate::core::matching::Operation;
 use crate::core::resource::{is_ending, text_at};
@@ -73,14 +73,23 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let following = follow(shared.api.clone(), kind, selection, sender);
     let receiving = async {
         let mut known = BTreeSet::new();
+        let mut ignored = BTreeSet::new();
         while let Some(event) = events.recv().await {
             match event {
                 Event::Listed(object) | Event::Changed(object) => {
                     let name = text_at(&object, &["metadata", "name"]).to_owned();
+                    if !UpdateRequest::is_authentic(&object, &shared.keys.ready().await.mac) {
+                        ignore(&shared, name, &mut ignored);
+                        continue;
+                    }
                     known.insert(name.clone());
                     queue.add(Lane::Live, name, Stored(object));
                 }
-                Event::Deleted(object) => drop(known.remove(text_at(&object, &["metadata", "name"]))),
+                Event::Deleted(object) => {
+                    let name = text_at(&object, &["metadata", "name"]);
+                    known.remove(name);
+                    ignored.remove(name);
+                }
                 Event::Listing => known.clear(),
                 Event::Synced { .. } => {}
                 Event::Trouble(error) => warn!(%error, "Cannot watch stored requests"),
@@ -91,6 +100,14 @@ pub(super) async fn run(shared: Arc<Shared>) {
     tokio::select! {
         _ = workers.join_next() => {}
         ((), ()) = async { tokio::join!(following, receiving) } => {}
+    }
+}
+
+/// Nothing is done with a request that Writ did not write. It is counted and logged once, and it stays: it is not Writ's.
+fn ignore(shared: &Shared, name: String, ignored: &mut BTreeSet<String>) {
+    if ignored.insert(name.clone()) {
+        shared.metrics.ignored_request();
+        warn!(request = name, "Ignored an UpdateRequest that Writ did not write, or that was changed since");
     }
 }
 
@@ -120,13 +137,7 @@ async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, wai
     let Some(request) = UpdateRequest::read(object) else {
         return Ok(());
     };
-    let remove = || async { remove(shared, kind, name, Basis::of(object)).await };
-    match request.state {
-        State::Completed => return remove().await,
-        State::Failed if request.ours => return remove().await,
-        State::Failed => return Ok(()),
-        State::Pending => {}
-    }
+    let seen = Basis::of(object);
     let mut errors = Vec::new();
     let mut wait = false;
     for entry in &request.entries {
@@ -141,21 +152,14 @@ async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, wai
         }
     }
     if errors.is_empty() {
-        return remove().await;
+        return remove(shared, kind, name, seen).await;
     }
     let message = errors.join("; ");
     if waited < PATIENCE {
         return Err(if wait { Trouble::Broken(message) } else { Trouble::Refused(message) });
     }
     warn!(request = name, policy = %request.policy, error = message, "A stored request has failed for good");
-    if request.ours {
-        return remove().await;
-    }
-    let status = request_status(State::Failed, &message, request.retries + 5);
-    match status::write(&shared.api, kind, Some(&shared.namespace), name, status).await {
-        Ok(()) | Err(ClusterError::Missing { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    remove(shared, kind, name, seen).await
 }
 
 async fn remove(shared: &Shared, kind: &ApiKind, name: &str, seen: Basis<'_>) -> Result<(), Trouble> {

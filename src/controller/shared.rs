@@ -60,14 +60,13 @@ pub(super) struct Shared {
     pub(super) rewatch: Notify,
     /// The namespace of the install.
     pub(super) namespace: String,
-    pub(super) keys: KeyReader,
     /// The name of this replica.
     pub(super) identity: String,
     run_unreviewed: bool,
     /// How long the objects of an absent policy stay.
     absence_grace: Duration,
-    /// Makes `random()` the same for one trigger again and again, and different for everybody else.
-    pub(super) salt: ArcSwap<String>,
+    /// The key of reviews, and what makes `random()` the same for one trigger again and again.
+    pub(super) keys: KeyReader,
     /// The resource version at which the policies were first listed.
     pub(super) listed_at: AtomicU64,
     /// This replica does the work: it holds the lease and knows how far the rules have come.
@@ -137,7 +136,6 @@ pub(super) struct Parts {
     pub(super) identity: String,
     pub(super) run_unreviewed: bool,
     pub(super) absence_grace: Duration,
-    pub(super) salt: String,
     pub(super) brake: Brake,
 }
 
@@ -161,7 +159,6 @@ impl Shared {
             identity,
             run_unreviewed,
             absence_grace,
-            salt,
             brake,
         } = parts;
         Self {
@@ -184,7 +181,6 @@ impl Shared {
             identity,
             run_unreviewed,
             absence_grace,
-            salt: ArcSwap::from_pointee(salt),
             listed_at: AtomicU64::new(0),
             working: AtomicBool::new(false),
             leading_since: Mutex::default(),

@@ -25,6 +25,7 @@ struct Inner {
     held: Counter,
     leading: Gauge,
     requests: Family<Labels, Gauge>,
+    ignored_requests: Counter,
     results: Family<Labels, Counter>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
     dropped: Gauge,
@@ -63,6 +64,7 @@ impl GenerateMetrics {
             held: Counter::default(),
             leading: Gauge::default(),
             requests: Family::default(),
+            ignored_requests: Counter::default(),
             results: Family::default(),
             durations: Family::new_with_constructor(seconds as fn() -> Histogram),
             dropped: Gauge::default(),
@@ -99,6 +101,11 @@ impl GenerateMetrics {
             "policies_unreviewed",
             "Policies, exceptions and global context entries that were stored without a review of their author",
             inner.unreviewed.clone(),
+        );
+        ours.register(
+            "updaterequests_ignored",
+            "UpdateRequests that Writ did not write, or that were changed since",
+            inner.ignored_requests.clone(),
         );
         ours.register("leading", "1 if this replica does the work", inner.leading.clone());
         let theirs = root.sub_registry_with_prefix("kyverno");
@@ -177,6 +184,11 @@ impl GenerateMetrics {
     pub fn requests(&self, namespace: &str, count: usize) {
         let labels = vec![("resource_namespace", namespace.to_owned())];
         self.0.requests.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A stored request is not Writ's own.
+    pub fn ignored_request(&self) {
+        self.0.ignored_requests.inc();
     }
 
     /// A rule was run for a trigger.

@@ -16,7 +16,7 @@ use super::port::{Counter, View};
 use super::preview;
 use super::review::Verdict;
 use super::validate::tell_texts;
-use crate::core::generate::request::{Admission, Entry, State, UpdateRequest};
+use crate::core::generate::request::{Admission, Entry, UpdateRequest};
 use crate::core::generate::{Apply, Evaluation, Policy, PolicyKey, Rule, Trigger, TriggerRef, Way, evaluate};
 use crate::core::matching::{self, Operation, Requester, is_internal_kind};
 use crate::core::resource::{Gvk, text_at};
@@ -168,9 +168,6 @@ async fn hand_on<C: Counter>(counter: &C, case: Case) -> Vec<String> {
         policy,
         entries,
         admission: Some(admission.clone()),
-        ours: true,
-        state: State::Pending,
-        retries: 0,
     });
     let stored = requests.map(|request| async move {
         let outcome = match timeout(STORE_TIME, counter.store(&request)).await {

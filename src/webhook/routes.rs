@@ -13,9 +13,9 @@ use super::validate::{is_judged, validate};
 use crate::core::json::{Document, Tree};
 
 /// Judges policies.
-const VALIDATE: &str = "/validate";
+pub const VALIDATE: &str = "/validate";
 /// Completes objects of the mesh.
-const DEFAULT: &str = "/default";
+pub const DEFAULT: &str = "/default";
 /// The paths that API servers may call, cluster or not.
 pub const PATHS: &[&str] = &[VALIDATE, DEFAULT];
 
@@ -45,6 +45,11 @@ pub fn handle(request: &hyper::Request<Bytes>, view: MeshView<'_>) -> Answer {
         _ => return refuse_unknown(PATHS),
     };
     refuse_misdirected(request).unwrap_or_else(|| admit(request.body(), view, decide))
+}
+
+/// What is answered to a call without the token of the install. It tells nothing of what there is.
+pub fn refuse_unauthenticated() -> hyper::Response<Bytes> {
+    refuse(Status::failure(404, "NotFound", "no such path")).response
 }
 
 /// What is answered to a path that leads nowhere.

@@ -437,7 +437,7 @@ fn what_only_admission_knows_is_stored_first() {
     assert_eq!(warnings(&world.call("/validate/resources", created)), [""; 0]);
     let stored = world.stored.lock().unwrap();
     let [request] = &stored[..] else { panic!("{stored:?}") };
-    assert_eq!((request.policy.to_string().as_str(), request.entries.len(), request.ours), ("p", 1, true));
+    assert_eq!((request.policy.to_string().as_str(), request.entries.len()), ("p", 1));
     let entry = &request.entries[0];
     assert_eq!((entry.rule.as_str(), entry.trigger.uid.as_str(), entry.delete), ("r", "u-ns", false));
     let admission = request.admission.as_ref().unwrap();

@@ -62,8 +62,8 @@ pub(super) struct Front {
     own_name: OnceCell<String>,
     namespace: String,
     honoured: Honoured,
-    keys: KeyReader,
     requests: ApiKind,
+    keys: KeyReader,
 }
 
 /// Kinds as discovery has them and as the engine has them.
@@ -81,8 +81,8 @@ impl Front {
         namespace: String,
         installed: String,
         honoured: Honoured,
-        keys: KeyReader,
         controller: &Controller,
+        keys: KeyReader,
     ) -> Self {
         let names = Names {
             installed,
@@ -94,7 +94,7 @@ impl Front {
         Self {
             reader: controller.reader(),
             outbound: controller.outbound(),
-            registrar: Registrar::new(api.clone(), names),
+            registrar: Registrar::new(api.clone(), names, keys.clone()),
             bindings: Bindings::new(api.clone()),
             snapshot: controller.snapshot(),
             settings: controller.settings(),
@@ -104,12 +104,12 @@ impl Front {
             fresh: Mutex::default(),
             own_name: OnceCell::new(),
             requests: ApiKind::builtin("kyverno.io/v2", "UpdateRequest"),
+            keys,
             api,
             discovery,
             args,
             namespace,
             honoured,
-            keys,
         }
     }
 
@@ -322,7 +322,7 @@ impl Counter for Front {
     }
 
     async fn store(&self, request: &UpdateRequest) -> Result<(), Trouble> {
-        let body = request.write(&self.namespace);
+        let body = request.write_signed(&self.namespace, &self.keys.ready().await.mac);
         let stored = self.api.create(&self.requests, Some(&self.namespace), &body).await;
         stored.map(drop).map_err(|error| error.to_string())
     }

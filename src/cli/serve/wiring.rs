@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
-use hyper::Request;
+use hyper::http::request::Parts;
+use hyper::{Request, Response};
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -18,13 +19,15 @@ use tracing::info;
 
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
+use super::keys::{ENTRIES, TokenSource};
 use super::routes::KnownRoutes;
-use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
-use crate::cluster::keys::{KeyReader, Keys};
+use super::{AdmissionArgs, CertificateArgs, ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
+use crate::cluster::keys::{KeyReader, KeySettings, KeyStore};
 use crate::cluster::{Api, ServiceOptions, connect};
+use crate::compile::mesh::admission::ControlPlane;
 use crate::controller::{Controller, Options};
 use crate::core::generate::{Honoured, Outbound};
-use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, RootsFile, Shutdown, Tls};
+use crate::server::{Bound, Certificates, Event, Handler, Limits, Observer, Phase, RootsFile, Shutdown, Tls};
 use crate::telemetry::{self, Health, Metrics, Outcome};
 use crate::webhook::{self, MeshView, ReviewKey};
 
@@ -100,26 +103,48 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     };
     let tls = Arc::new(Tls::new(sink.certificates.clone(), client_roots.as_ref().map(RootsFile::pem))?);
     let reload_interval = certificates.tls_reload_interval;
-    let ClusterArgs { offline, kubeconfig, context, namespace, service, webhook_configuration } = cluster;
+    let ClusterArgs {
+        offline,
+        kubeconfig,
+        context,
+        namespace,
+        service,
+        keys_secret,
+        webhook_token_file,
+        webhook_configuration,
+    } = cluster;
     let client = match offline {
         true => None,
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
+    let place = Place { namespace: namespace.clone(), service, webhook_configuration };
+    let keys = match client.clone() {
+        None => None,
+        Some(client) => {
+            let settings = key_settings(&place, keys_secret, &admission, &certificates)?;
+            Some(KeyStore::new(client, settings))
+        }
+    };
+    let (key_store, keys) = keys.unzip();
+    let tokens = match (&keys, webhook_token_file) {
+        (Some(keys), _) => TokenSource::Secret(keys.clone()),
+        (None, Some(file)) => TokenSource::read(&file).await?,
+        (None, None) => TokenSource::None,
+    };
     let honoured = Honoured::parse(&generate.exception_namespace);
-    let keys = KeyReader::fixed(Keys { mac: crate::core::integrity::MacKey::new(&[0; 32]).context("a key")? });
     let controller = client
         .clone()
-        .map(|client| controller(client, &namespace, generate, services, keys.clone(), &metrics, &health));
+        .zip(keys.clone())
+        .map(|(client, keys)| controller(client, &namespace, generate, services, keys, &metrics, &health));
     let api = |client: Client| Api::new(client).counted(metrics.generate());
-    let installed = webhook_configuration.first().cloned().unwrap_or_default();
-    let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
-        Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, keys.clone(), controller))
+    let installed = place.webhook_configuration.first().cloned().unwrap_or_default();
+    let front = client.clone().zip(controller.as_ref()).zip(keys.clone()).map(|((client, controller), keys)| {
+        Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller, keys))
     });
     let routes = client
         .clone()
         .zip(controller.as_ref())
         .map(|(client, controller)| Arc::new(KnownRoutes::new(api(client), controller.discovery())));
-    let place = Place { namespace, service, webhook_configuration };
     let source = Source::open(certificates, place, client, &sink, &health).await?;
     let https = Bound::bind(listen).await?;
     let admin = Bound::bind(admin_listen).await?;
@@ -147,6 +172,18 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         source.follow(sink).await;
         "the certificates"
     });
+    if let Some(store) = key_store {
+        let condition = health.condition("keys", "not read yet");
+        tasks.spawn(async move {
+            store
+                .run(|problem| match problem {
+                    None => condition.holds(),
+                    Some(problem) => condition.fails(problem),
+                })
+                .await;
+            "the keys"
+        });
+    }
     if let Some(roots) = client_roots {
         let tls = tls.clone();
         tasks.spawn(async move {
@@ -173,22 +210,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         });
     }
     tasks.spawn({
-        let metrics = metrics.clone();
         let wire = Wire(metrics.clone());
-        let answer = move |request: Request<Bytes>| {
-            let (front, plane, metrics) = (front.clone(), plane.clone(), metrics.clone());
-            let routes = routes.as_ref().map(|routes| routes.current()).unwrap_or_default();
-            let keys = keys.current();
-            async move {
-                let key = match (&front, &keys) {
-                    (None, _) => ReviewKey::Offline,
-                    (Some(_), None) => ReviewKey::Missing,
-                    (Some(_), Some(keys)) => ReviewKey::Known(&keys.mac),
-                };
-                let view = MeshView { plane: &plane, routes: &routes, key };
-                admit(&request, front.as_deref(), view, &metrics).await
-            }
-        };
+        let answer = AdmissionHandler { tokens, keys, front, plane, routes, metrics: metrics.clone() };
         let mut until = drain.clone();
         async move {
             tokio::select! {
@@ -232,6 +255,61 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     tasks.shutdown().await;
     info!("Stopped");
     Ok(())
+}
+
+/// Answers the admission port.
+struct AdmissionHandler {
+    tokens: TokenSource,
+    /// None without a cluster.
+    keys: Option<KeyReader>,
+    front: Option<Arc<Front>>,
+    plane: Arc<ControlPlane>,
+    routes: Option<Arc<KnownRoutes>>,
+    metrics: Metrics,
+}
+
+impl Handler for AdmissionHandler {
+    fn screen(&self, head: &mut Parts) -> Result<(), Response<Bytes>> {
+        if self.tokens.accepts(head) {
+            return Ok(());
+        }
+        self.metrics.unauthenticated();
+        Err(webhook::refuse_unauthenticated())
+    }
+
+    async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let routes = self.routes.as_ref().map(|routes| routes.current()).unwrap_or_default();
+        let keys = self.keys.as_ref().map(KeyReader::current);
+        let key = match &keys {
+            None => ReviewKey::Offline,
+            Some(None) => ReviewKey::Missing,
+            Some(Some(keys)) => ReviewKey::Known(&keys.mac),
+        };
+        let view = MeshView { plane: &self.plane, routes: &routes, key };
+        admit(&request, self.front.as_deref(), view, &self.metrics).await
+    }
+}
+
+fn key_settings(
+    place: &Place,
+    secret: String,
+    admission: &AdmissionArgs,
+    certificates: &CertificateArgs,
+) -> anyhow::Result<KeySettings> {
+    let mut configurations = place.webhook_configuration.clone();
+    let resources = &admission.resource_webhook_configuration;
+    if !configurations.contains(resources) {
+        configurations.push(resources.clone());
+    }
+    Ok(KeySettings {
+        namespace: place.namespace.clone(),
+        secret,
+        service: place.service.clone(),
+        configurations,
+        entries: ENTRIES,
+        lifetime: certificates.cert_lifetime,
+        grace: certificates.grace()?,
+    })
 }
 
 fn controller(
@@ -292,7 +370,7 @@ async fn admit(
     front: Option<&Front>,
     view: MeshView<'_>,
     metrics: &Metrics,
-) -> hyper::Response<Bytes> {
+) -> Response<Bytes> {
     let started = Instant::now();
     let large = request.body().len() > LARGE_BODY;
     let webhook::Answer { response, outcome } = match front {
