@@ -137,7 +137,7 @@ mod tests {
             let status = Status { details, ..Status::failure("gone", "NotFound").with_code(404) };
             ClusterError::of("get", "secrets/a", &kube::Error::Api(status.boxed()))
         };
-        let named = |name: &str| Some(StatusDetails { name: name.to_owned(), ..StatusDetails::default() });
+        let named = |name: &str| serde_json::from_value(serde_json::json!({"name": name})).expect("details");
         assert!(matches!(of(named("a")), ClusterError::Missing { .. }));
         assert!(matches!(of(named("")), ClusterError::UnknownKind { .. }));
         assert!(matches!(of(None), ClusterError::UnknownKind { .. }));
