@@ -10,6 +10,7 @@
 //! | `triggers`, `downstream` | what is known of the cluster |
 //! | `queue`, `work` | what is to be looked at |
 //! | `process`, `lookup`, `drive`, `settle` | one rule for one trigger, down to one object |
+//! | `provenance` | whether a trigger is a user's or Writ's own downstream |
 //! | `chores` | going through existing triggers, the end of a rule |
 //! | `requests` | work that is stored in the cluster |
 //! | `office` | taking over, remembering, handing over |
@@ -23,6 +24,7 @@ mod lookup;
 mod office;
 mod policies;
 mod process;
+mod provenance;
 mod queue;
 mod requests;
 mod settle;
@@ -83,6 +85,10 @@ pub struct Options {
     pub omitted_events: Vec<String>,
     /// How often everything is compared although nothing has happened.
     pub comparison_interval: Duration,
+    /// Whether policies run that admission has not reviewed.
+    pub run_unreviewed: bool,
+    /// How long downstream stays after its policy was found absent.
+    pub absence_grace: Duration,
 }
 
 /// The controller, ready to run.
@@ -127,6 +133,9 @@ impl Controller {
             chores: sender,
             namespace: options.namespace.clone(),
             keys,
+            identity: options.identity.clone(),
+            run_unreviewed: options.run_unreviewed,
+            absence_grace: options.absence_grace,
             brake: Brake::new(options.delete_brake, 60),
         };
         let (cluster_wide, first) = watch::channel(false);

@@ -15,6 +15,7 @@ pub mod mesh;
 pub mod nearest;
 pub mod problem;
 pub mod resource;
+pub mod reviewed;
 pub mod scalar;
 pub mod selector;
 pub mod settings;

@@ -13,12 +13,13 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ClusterError;
+use super::apply::Basis;
 use super::kinds::ApiKind;
 use super::lean::{Lean, LeanList};
 use crate::telemetry::GenerateMetrics;
 
 /// Under which name writes appear in managed fields. Existing tools look for it.
-pub(crate) const FIELD_MANAGER: &str = "kyverno-generate";
+const FIELD_MANAGER: &str = "kyverno-generate";
 
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 const JSON: &str = "application/json";
@@ -185,19 +186,18 @@ impl Api {
         self.json("patch", &kind.name(namespace, name), Method::PATCH, &query.path, JSON, body).await
     }
 
-    /// Deletes exactly the object with this UID.
+    /// Deletes exactly this object in exactly this version; a conflict if it is another by now.
     pub async fn delete(
         &self,
         kind: &ApiKind,
         namespace: Option<&str>,
         name: &str,
-        uid: &str,
+        Basis { uid, version }: Basis<'_>,
     ) -> Result<(), ClusterError> {
         let path = kind.path(namespace, Some(name))?;
-        let mut options = serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if !uid.is_empty() {
-            options["preconditions"] = serde_json::json!({"uid": uid});
-        }
+        let options = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid, "resourceVersion": version},
+        });
         let body = Some((JSON, &options));
         self.json("delete", &kind.name(namespace, name), Method::DELETE, &path, JSON, body).await?;
         Ok(())

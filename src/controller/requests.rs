@@ -17,6 +17,7 @@ use super::policies::kind_of_policy;
 use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded, tell};
 use super::queue::{Lane, Merge, Queue, Task};
 use super::shared::Shared;
+use crate::cluster::apply::Basis;
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
@@ -136,7 +137,7 @@ async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, wai
     let Some(request) = UpdateRequest::read(object) else {
         return Ok(());
     };
-    let uid = text_at(object, &["metadata", "uid"]);
+    let seen = Basis::of(object);
     let mut errors = Vec::new();
     let mut wait = false;
     for entry in &request.entries {
@@ -151,18 +152,19 @@ async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, wai
         }
     }
     if errors.is_empty() {
-        return remove(shared, kind, name, uid).await;
+        return remove(shared, kind, name, seen).await;
     }
     let message = errors.join("; ");
     if waited < PATIENCE {
         return Err(if wait { Trouble::Broken(message) } else { Trouble::Refused(message) });
     }
     warn!(request = name, policy = %request.policy, error = message, "A stored request has failed for good");
-    remove(shared, kind, name, uid).await
+    remove(shared, kind, name, seen).await
 }
 
-async fn remove(shared: &Shared, kind: &ApiKind, name: &str, uid: &str) -> Result<(), Trouble> {
-    match shared.api.delete(kind, Some(&shared.namespace), name, uid).await {
+async fn remove(shared: &Shared, kind: &ApiKind, name: &str, seen: Basis<'_>) -> Result<(), Trouble> {
+    match shared.api.delete(kind, Some(&shared.namespace), name, seen).await {
+        // After a conflict the watch brings the request as it is now, and that one is worked on.
         Ok(()) | Err(ClusterError::Missing { .. } | ClusterError::Conflict { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -194,6 +196,13 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
         true if is_alive(&trigger, request) => Aim::MakeOrRemove,
         true => Aim::Remove,
     };
+    if aim == Aim::Remove && is_held(shared, &reference).await.map_err(Undone::Trouble)? {
+        // The watch tells of the end of a trigger that finalizers hold up. For other rules this request is all there is.
+        return match found.rule.follows_deletion() {
+            true => Ok(()),
+            false => Err(Undone::Trouble(Trouble::Outage(format!("{} is being deleted", reference.gvk)))),
+        };
+    }
     let (started, mut report) = (Instant::now(), Report::default());
     let applied = apply(shared, &found, &trigger, &reference, aim, &mut report).await;
     shared.metrics.executed(&request.policy, &entry.rule, applied.is_ok(), started.elapsed());
@@ -239,8 +248,13 @@ async fn apply(
     }
 }
 
+/// Whether a trigger is being deleted and still there: what was made for it stays as long.
+async fn is_held(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble> {
+    Ok(trigger.is_findable() && live(shared, trigger).await?.is_some_and(|object| is_ending(&object)))
+}
+
 async fn is_gone(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble> {
-    Ok(trigger.is_findable() && live(shared, trigger).await?.is_none_or(|object| is_ending(&object)))
+    Ok(trigger.is_findable() && live(shared, trigger).await?.is_none())
 }
 
 fn is_alive(trigger: &Trigger, request: &UpdateRequest) -> bool {

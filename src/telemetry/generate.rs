@@ -34,6 +34,7 @@ struct Inner {
     comparisons: Mutex<BTreeMap<String, i64>>,
     rules: Family<Labels, Gauge>,
     queries: Family<[(&'static str, &'static str); 2], Counter>,
+    unreviewed: Family<[(&'static str, &'static str); 1], Gauge>,
 }
 
 /// A rule for those who list them.
@@ -71,6 +72,7 @@ impl GenerateMetrics {
             comparisons: Mutex::default(),
             rules: Family::default(),
             queries: Family::default(),
+            unreviewed: Family::default(),
         };
         for result in ["created", "updated", "deleted", "unchanged", "nowhere", "failed"] {
             let _ = inner.writes.get_or_create(&[("result", result)]);
@@ -94,6 +96,11 @@ impl GenerateMetrics {
             "generate_comparison_timestamp_seconds",
             "Since when every rule that synchronizes has gone through its triggers, in seconds since 1970",
             inner.compared.clone(),
+        );
+        ours.register(
+            "policies_unreviewed",
+            "Policies, exceptions and global context entries that were stored without a review of their author",
+            inner.unreviewed.clone(),
         );
         ours.register(
             "updaterequests_ignored",
@@ -163,6 +170,11 @@ impl GenerateMetrics {
     /// The API server is called.
     pub fn query(&self, operation: &'static str) {
         self.0.queries.get_or_create(&[("operation", operation), ("client_type", "dynamic")]).inc();
+    }
+
+    /// So many objects of a kind were stored without a review of their author.
+    pub fn unreviewed(&self, kind: &'static str, count: usize) {
+        self.0.unreviewed.get_or_create(&[("kind", kind)]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub fn leading(&self, leading: bool) {

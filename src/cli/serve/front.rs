@@ -26,6 +26,7 @@ use crate::core::catalog::Catalog;
 use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
 use crate::core::generate::{Answer, Facts, Fetch, Honoured, Outbound, Policy};
+use crate::core::integrity::MacKey;
 use crate::core::matching::{Requester, UserPatterns};
 use crate::core::resource::ObjectKey;
 use crate::core::settings::{Settings, WebhookSettings};
@@ -293,6 +294,10 @@ impl Office for Front {
     async fn global_entry(&self, name: &str) -> Result<Option<Value>, Trouble> {
         let kind = ApiKind::builtin("kyverno.io/v2alpha1", "GlobalContextEntry");
         self.api.find(&kind, None, name).await.map_err(|error| error.to_string())
+    }
+
+    fn mac_key(&self) -> Option<MacKey> {
+        self.keys.current().map(|keys| keys.mac.clone())
     }
 
     fn honoured(&self) -> &Honoured {
