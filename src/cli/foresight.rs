@@ -7,7 +7,7 @@ use super::clock;
 use super::connection::Cluster;
 use crate::cluster::apply::{Basis, Method, replacement};
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
-use crate::core::generate::{Evaluation, Facts, Outbound, Plan, Policy, Rule, RuleError, Trigger, drive, seed};
+use crate::core::generate::{Evaluation, Facts, Plan, Policy, Rule, RuleError, Trigger, drive, seed};
 use crate::core::resource::ObjectKey;
 
 /// What is said where chance is not that of the cluster.
@@ -86,8 +86,7 @@ pub(super) fn evaluate(
 ) -> Result<Foreseen, RuleError> {
     let (now, trigger) = (clock::now(), Trigger::background(object.clone()));
     let mut with = |seed: u64| {
-        let mut facts = Facts::new(now, seed);
-        facts.outbound = Outbound::any();
+        let mut facts = Facts::new(now, seed, cluster.bounds());
         drive(rule, &trigger, &mut facts, |fetch| cluster.answer(fetch))
     };
     if let Some(salt) = salt {

@@ -22,7 +22,7 @@ use crate::cluster::globals::Globals;
 use crate::cluster::lease::Tenure;
 use crate::cluster::{Api, Reader};
 use crate::core::generate::progress::{Progress, RuleProgress, Sighting};
-use crate::core::generate::{Brake, Marks, Outbound, PolicyKey, TriggerRef, Way};
+use crate::core::generate::{Brake, InstallBounds, Marks, Outbound, PolicyKey, TriggerRef, Way};
 use crate::core::matching::Resource;
 use crate::core::resource::{Gvk, ObjectKey};
 use crate::core::settings::Settings;
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
-    pub(super) outbound: Outbound,
+    pub(super) outbound: Arc<Outbound>,
     pub(super) globals: Globals,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
@@ -103,7 +103,7 @@ pub(super) struct Parts {
     pub(super) api: Api,
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
-    pub(super) outbound: Outbound,
+    pub(super) outbound: Arc<Outbound>,
     pub(super) globals: Globals,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
@@ -166,6 +166,12 @@ impl Shared {
             releasing: Mutex::default(),
             source_versions: Mutex::default(),
         }
+    }
+
+    /// What limits every rule at this moment.
+    pub(super) fn bounds(&self) -> InstallBounds {
+        let catalog = self.discovery.kinds().catalog();
+        InstallBounds::of_cluster(catalog, &*self.namespace).with_outbound(self.outbound.clone())
     }
 
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {

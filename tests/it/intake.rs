@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use writ::core::access::{Access, Subject};
 use writ::core::catalog::{ApiResource, Catalog};
 use writ::core::generate::request::UpdateRequest;
-use writ::core::generate::{Answer, ExceptionKey, Facts, Fetch, Honoured, Policy};
+use writ::core::generate::{Answer, ExceptionKey, Facts, Fetch, Honoured, InstallBounds, Policy};
 use writ::core::kinds::Scope;
 use writ::core::matching::Requester;
 use writ::core::settings::Settings;
 use writ::index::Index;
 use writ::webhook::{Accounts, Counter, Office, Trouble, View, handle_with};
 
+const INSTALL: &str = "writ-system";
 const WRITER: &str = "system:serviceaccount:writ-system:writ";
 
 /// A cluster that answers as it is told.
@@ -101,7 +102,12 @@ impl Office for World {
 
     async fn allows(&self, who: &Subject, access: &Access) -> Result<bool, Trouble> {
         self.asked.lock().unwrap().push(format!("{} {} {access}", who.user, access.verb));
-        Ok(!self.denied.contains(&format!("{} {}", who.user, access.verb).as_str()))
+        let is_denied = |denied: &&&str| match access.verb.as_str() {
+            // Who lacks something may not do everything.
+            "*" => denied.split(' ').next() == Some(&who.user),
+            verb => **denied == format!("{} {verb}", who.user),
+        };
+        Ok(!self.denied.iter().any(|denied| is_denied(&denied)))
     }
 
     async fn objections(&self, _: &[(String, String)]) -> Result<Option<String>, Trouble> {
@@ -124,6 +130,10 @@ impl Office for World {
 
     fn honoured(&self) -> &Honoured {
         &self.honoured
+    }
+
+    fn install_namespace(&self) -> &str {
+        INSTALL
     }
 }
 
@@ -152,7 +162,7 @@ impl Counter for World {
     }
 
     fn facts(&self) -> Facts {
-        Facts::new(jiff::Timestamp::UNIX_EPOCH, 1)
+        Facts::new(jiff::Timestamp::UNIX_EPOCH, 1, InstallBounds::of_cluster(Arc::new(self.catalog.clone()), INSTALL))
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {

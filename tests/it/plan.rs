@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::{Request, Response};
 use serde_json::{Value, json};
 use writ::compile;
-use writ::core::generate::{Evaluation, Facts, Trigger, evaluate, seed};
+use writ::core::generate::{Evaluation, Facts, InstallBounds, Trigger, evaluate, seed};
 use writ::server::{Bound, Limits, Shutdown};
 
 use crate::support::command::writ;
@@ -48,7 +48,8 @@ fn made(salt: &str) -> Value {
     let (policy, findings) = compile::generate::policy(&policy());
     let policy = policy.unwrap_or_else(|| panic!("{:?}", findings.errors));
     let trigger = Trigger::background(namespace());
-    let facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, seed(salt, &policy.rules[0], &trigger));
+    let facts =
+        Facts::new(jiff::Timestamp::UNIX_EPOCH, seed(salt, &policy.rules[0], &trigger), InstallBounds::offline());
     match evaluate(&policy.rules[0], &trigger, &facts) {
         Ok(Evaluation::Done(plan)) => plan.targets[0].body.clone(),
         other => panic!("{other:?}"),
