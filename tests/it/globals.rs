@@ -299,7 +299,7 @@ async fn what_cannot_be_followed_says_why() {
     // Else a Policy of the namespace would see all of them.
     let _homeless =
         server.keep(json!({"kubernetesResource": {"version": "v1", "resource": "nodes", "namespace": "a"}}));
-    server.becomes("e", Err("nodes are in no namespace")).await;
+    server.becomes("e", Err("list of nodes is cluster-scoped, but namespace `a` is named for it")).await;
     server.globals.put_aside("e", "it is broken".to_owned());
     server.becomes("e", Err("it is broken")).await;
     let Readiness::NotReady { because } = &server.globals.standings()[0].readiness else { panic!("not ready") };

@@ -24,9 +24,12 @@ use crate::core::kinds::Scope;
 use crate::core::matching::KindSelector;
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::resource::{Gvk, text_at};
+use crate::core::scalar::wildcard;
 
 /// Stands for all groups, resources, subresources or verbs.
 const ANY: &str = "*";
+/// A pattern that selects more resources than this is asked about as all of them: reviews cost the API server.
+const MATCHED_ONE_BY_ONE: usize = 32;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// One resource that a rule uses.
@@ -161,7 +164,7 @@ pub fn trigger_needs(rule: &Rule, selector: &KindSelector, catalog: &Catalog) ->
     let mut found: Vec<_> = catalog.select(selector).collect();
     // Requests for some subresources come with the whole object, which the resource itself covers.
     found.retain(|resource| !selector.subresource.is_empty() || resource.subresource.is_empty());
-    if selector.kind == ANY || found.is_empty() {
+    if found.is_empty() || (wildcard::is_pattern(&selector.kind) && found.len() > MATCHED_ONE_BY_ONE) {
         let mut needs = any_resource(Part::Trigger, &field, namespace);
         needs.truncate(if selector.subresource.is_empty() { 1 } else { 2 });
         return needs;

@@ -63,7 +63,7 @@ pub enum Refusal {
     ClusterScoped { what: String, namespace: String },
     #[error("the cluster does not serve {what}; a Policy waits until its scope is known")]
     UnknownScope { what: String },
-    #[error("{what} is cluster-scoped, but the policy names namespace {namespace} for it")]
+    #[error("{what} is cluster-scoped, but namespace `{namespace}` is named for it")]
     Misplaced { what: String, namespace: String },
     #[error("{what} is out of reach: no rule reads or writes the namespace that Writ is installed in")]
     OwnNamespace { what: String },
