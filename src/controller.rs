@@ -117,12 +117,12 @@ impl Controller {
         let (sender, chores) = mpsc::unbounded_channel();
         let globals = Globals::default();
         let parts = Parts {
-            reader: Reader::new(api.clone(), discovery.clone())
+            reader: Reader::new(api.clone(), discovery.clone(), &options.namespace)
                 .with_services(Services::new(options.services.clone()))
                 .with_globals(globals.clone()),
             globals,
-            outbound: options.outbound.clone(),
-            writer: Writer::new(api.clone(), discovery.clone(), tenure.clone()),
+            outbound: Arc::new(options.outbound.clone()),
+            writer: Writer::new(api.clone(), discovery.clone(), tenure.clone(), &options.namespace),
             api,
             discovery,
             tenure,
@@ -166,7 +166,7 @@ impl Controller {
     }
 
     /// The hosts whose services rules may call.
-    pub fn outbound(&self) -> Outbound {
+    pub fn outbound(&self) -> Arc<Outbound> {
         self.shared.outbound.clone()
     }
 

@@ -12,7 +12,8 @@ use super::api::{Api, Selection};
 use super::discovery::Discovery;
 use super::globals::Globals;
 use super::service::Services;
-use crate::core::generate::{Answer, Fetch};
+use crate::core::generate::api_path::ApiPath;
+use crate::core::generate::{Answer, Fetch, InstallBounds};
 
 /// Answers requests from the cluster.
 #[derive(Clone)]
@@ -21,11 +22,17 @@ pub struct Reader {
     discovery: Arc<Discovery>,
     services: Option<Services>,
     globals: Option<Globals>,
+    /// The namespace of the install: nothing in it is an answer.
+    namespace: Arc<str>,
 }
 
 impl Reader {
-    pub fn new(api: Api, discovery: Arc<Discovery>) -> Self {
-        Self { api, discovery, services: None, globals: None }
+    pub fn new(api: Api, discovery: Arc<Discovery>, namespace: &str) -> Self {
+        Self { api, discovery, services: None, globals: None, namespace: namespace.into() }
+    }
+
+    fn bounds(&self) -> InstallBounds {
+        InstallBounds::of_cluster(self.discovery.kinds().catalog(), self.namespace.clone())
     }
 
     /// The same, which also calls services.
@@ -54,12 +61,21 @@ impl Reader {
                 Ok(kind) => {
                     let namespace = list.namespace().map(str::to_owned);
                     let selection = Selection { namespace, labels: list.selector().to_owned(), ..Selection::default() };
-                    self.api.list_all(&kind, &selection).await.map(Value::Array)
+                    let listed = self.api.list_all(&kind, &selection).await.map(Value::Array);
+                    listed.map(|listed| self.withhold(listed, is_namespaces(&kind.gvk.group, &kind.plural)))
                 }
                 Err(error) => Err(error),
             },
-            Fetch::Call(call) => self.api.raw(&call.path().to_string(), call.body()).await,
-            Fetch::Host(name) => return Ok(resolve(name).await),
+            Fetch::Call(call) => {
+                let answer = self.api.raw(&call.path().to_string(), call.body()).await;
+                match call.path() {
+                    ApiPath::Resource(path) if path.name.is_none() => {
+                        answer.map(|listed| self.withhold(listed, is_namespaces(&path.group, &path.resource)))
+                    }
+                    _ => answer,
+                }
+            }
+            Fetch::Host(host) => return Ok(resolve(host.name()).await),
             Fetch::Service(service) => {
                 return Ok(match &self.services {
                     Some(services) => services.answer(service).await,
@@ -71,7 +87,7 @@ impl Reader {
             }
             Fetch::Global(global) => {
                 return match &self.globals {
-                    Some(globals) => globals.answer(global),
+                    Some(globals) => globals.answer(global, &self.bounds()),
                     None => Ok(Answer::Failed("global context entries are kept by `writ serve` alone".to_owned())),
                 };
             }
@@ -87,6 +103,15 @@ impl Reader {
             Err(error) => Ok(Answer::Failed(error.to_string())),
         }
     }
+
+    fn withhold(&self, mut listed: Value, of_namespaces: bool) -> Value {
+        self.bounds().withhold(&mut listed, of_namespaces);
+        listed
+    }
+}
+
+fn is_namespaces(group: &str, plural: &str) -> bool {
+    group.is_empty() && plural == "namespaces"
 }
 
 async fn resolve(name: &str) -> Answer {

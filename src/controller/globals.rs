@@ -114,13 +114,14 @@ impl Keeping {
         let (entry, findings) = global_entry(&document);
         let task = match entry.filter(|_| review.runs()).map(Arc::new) {
             Some(entry) => {
-                let Shared { globals, api, discovery, reader, outbound, .. } = &*self.shared;
+                let Shared { globals, api, discovery, reader, outbound, namespace, .. } = &*self.shared;
                 globals.put(&entry);
                 let way = Way {
                     api: api.clone(),
                     discovery: discovery.clone(),
                     reader: reader.clone(),
                     outbound: outbound.clone(),
+                    namespace: namespace.clone(),
                 };
                 Some(tasks.spawn(globals.clone().keep(entry, way)))
             }

@@ -124,6 +124,9 @@ pub(super) async fn process(
         Evaluation::Excepted { by } => {
             debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), exception = %by, "Not applied");
         }
+        Evaluation::OutOfReach { because } => {
+            debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), because, "Ignored a trigger out of reach");
+        }
         Evaluation::Skipped { because } | Evaluation::NotApplicable { because } | Evaluation::Lost { because } => {
             debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), because, "Not applied");
             if rule.synchronize && rule.way() == Way::Watch {
@@ -140,7 +143,11 @@ pub(super) async fn is_preceded(shared: &Shared, entry: &RuleEntry, trigger: &Tr
     for earlier in entry.policy.rules.iter().take_while(|rule| rule.name != entry.rule.name) {
         match drive(shared, earlier, trigger).await {
             Ok(Driven {
-                evaluation: Evaluation::Skipped { .. } | Evaluation::Excepted { .. } | Evaluation::NotApplicable { .. },
+                evaluation:
+                    Evaluation::Skipped { .. }
+                    | Evaluation::Excepted { .. }
+                    | Evaluation::NotApplicable { .. }
+                    | Evaluation::OutOfReach { .. },
                 ..
             }) => {}
             Err(DriveError::Cluster(error)) if error.is_outage() => return Err(error.into()),

@@ -238,7 +238,7 @@ async fn apply(
             }
             Ok(())
         }
-        Some(Driven { evaluation: Evaluation::Excepted { .. }, .. }) => Ok(()),
+        Some(Driven { evaluation: Evaluation::Excepted { .. } | Evaluation::OutOfReach { .. }, .. }) => Ok(()),
         // What the webhook could not tell without looking things up.
         Some(Driven { evaluation: Evaluation::Lost { .. }, .. }) if found.rule.synchronize => {
             clean_up(shared, found, reference, Grounds::Asked).await.map(drop)

@@ -25,7 +25,7 @@ use crate::cluster::keys::KeyReader;
 use crate::cluster::lease::Tenure;
 use crate::cluster::{Api, Reader};
 use crate::core::generate::progress::{Moment, Progress, RuleProgress};
-use crate::core::generate::{Brake, Marks, Outbound, PolicyKey, TriggerRef, Way};
+use crate::core::generate::{Brake, InstallBounds, Marks, Outbound, PolicyKey, TriggerRef, Way};
 use crate::core::matching::Resource;
 use crate::core::resource::{Gvk, ObjectKey};
 use crate::core::reviewed::ReviewCheck;
@@ -46,7 +46,7 @@ pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
-    pub(super) outbound: Outbound,
+    pub(super) outbound: Arc<Outbound>,
     pub(super) globals: Globals,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
@@ -122,7 +122,7 @@ pub(super) struct Parts {
     pub(super) api: Api,
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
-    pub(super) outbound: Outbound,
+    pub(super) outbound: Arc<Outbound>,
     pub(super) globals: Globals,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
@@ -210,6 +210,12 @@ impl Shared {
     /// The end of a rule whose policy is absent.
     pub(super) fn absence(&self) -> RuleEnd {
         RuleEnd::Absent { until: Instant::now() + self.absence_grace }
+    }
+
+    /// What limits every rule at this moment.
+    pub(super) fn bounds(&self) -> InstallBounds {
+        let catalog = self.discovery.kinds().catalog();
+        InstallBounds::of_cluster(catalog, &*self.namespace).with_outbound(self.outbound.clone())
     }
 
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {

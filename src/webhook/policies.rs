@@ -19,14 +19,12 @@ use super::review::{Operation, Request, Review, Status, Verdict};
 use super::reviewed::{no_key, operations, patched};
 use super::validate::{invalid, tell};
 use crate::compile::Findings;
-use crate::compile::generate::{self, Change, Need, Part, Rights};
+use crate::compile::generate::{self, Change, KindResource, Need, Part, Rights};
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
-use crate::core::generate::{Honoured, Policy, Rule, Way, readings};
-use crate::core::kinds;
+use crate::core::generate::{Honoured, Policy, Rule, Way};
 use crate::core::matching::KindSelector;
 use crate::core::problem::{FieldPath, Problem, Reason};
-use crate::core::resource::Gvk;
 use crate::core::reviewed;
 use crate::core::scalar::wildcard;
 
@@ -38,6 +36,8 @@ const LONGEST: Duration = Duration::from_secs(8);
 /// Told to whoever stores a policy that the mutating webhook did not mark: its name is generated, or that webhook is missing.
 const UNMARKED: &str =
     "the policy is stored without the mark of Writ's mutating webhook, so it does not run before its next update";
+/// All groups, resources or verbs.
+const ANY: &str = "*";
 /// Questions under way at once.
 const CONCURRENT: usize = 16;
 
@@ -108,15 +108,16 @@ async fn consider_policy<O: Office>(
     old: Option<&Value>,
     keeps_review: bool,
 ) -> Verdict {
-    let mut case = Case::open(object, &office.catalog());
+    let mut case = Case::open(object, office.catalog());
     if case.is_doubtful() {
         match office.refreshed().await {
-            Ok(catalog) => case = Case::open(object, &catalog),
+            Ok(catalog) => case = Case::open(object, catalog),
             Err(trouble) => warn!(error = trouble, "Kinds could not be asked for"),
         }
     }
-    let Case { policy, findings, rights, guessed, unknown } = case;
-    let Findings { errors, mut warnings, .. } = findings;
+    let Case { policy, findings, rights, catalog, unknown } = case;
+    let Findings { mut errors, mut warnings, .. } = findings;
+    errors.extend(generate::name_install(object, policy.as_ref(), &rights, office.install_namespace()));
     let Some(policy) = policy.filter(|_| errors.is_empty()) else {
         return Verdict { warnings: tell(&warnings), ..Verdict::deny(invalid(request, &errors)) };
     };
@@ -134,7 +135,8 @@ async fn consider_policy<O: Office>(
         }
     }
     let policy = Arc::new(policy);
-    let questions = Questions { office, request, rights: &rights, guessed: &guessed };
+    let asked = generate::author_needs(&policy, &rights, &catalog);
+    let questions = Questions { office, request, rights: &rights, asked, catalog: &catalog };
     let checked = questions.ask(&policy, &unknown, targets_changed, &mut warnings).await;
     match checked {
         Err(trouble) => return unavailable(trouble),
@@ -176,7 +178,9 @@ fn judge_exception(request: &Request<'_>, object: &Value, honoured: &Honoured) -
 
 /// The verdict on an entry. Rules of others will see its data, so its author must be allowed to.
 async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &Value, keeps_review: bool) -> Verdict {
-    let (_, Findings { errors, warnings, .. }) = generate::global_entry(object);
+    let (_, Findings { mut errors, warnings, .. }) = generate::global_entry(object);
+    let rights = generate::rights(object, &|_| None);
+    errors.extend(generate::name_install(object, None, &rights, office.install_namespace()));
     let warnings = tell(&warnings);
     if !errors.is_empty() {
         return Verdict { warnings, ..Verdict::deny(invalid(request, &errors)) };
@@ -184,8 +188,8 @@ async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &
     if keeps_review {
         return Verdict { warnings, ..Verdict::allow() };
     }
-    let rights = generate::rights(object, &|_| None);
-    let questions = Questions { office, request, rights: &rights, guessed: &[] };
+    let questions =
+        Questions { office, request, rights: &rights, asked: rights.needs.clone(), catalog: &Catalog::default() };
     let checked = async {
         match office.accounts().await?.check_author {
             true => questions.refuse_author().await,
@@ -204,24 +208,20 @@ struct Case {
     policy: Option<Policy>,
     findings: Findings,
     rights: Rights,
-    /// What is needed of kinds that may be missing, by what their resources are called in all likelihood.
-    guessed: Vec<Need>,
+    catalog: Arc<Catalog>,
     /// Kinds of triggers that the cluster does not have, and where they stand.
     unknown: Vec<(FieldPath, String)>,
 }
 
 impl Case {
-    fn open(document: &Value, catalog: &Catalog) -> Self {
+    fn open(document: &Value, catalog: Arc<Catalog>) -> Self {
         let (policy, findings) = generate::policy_among(document, &|gvk| catalog.scope(gvk));
-        let known = |gvk: &Gvk| catalog.get(gvk).map(|resource| resource.plural.clone());
-        let rights = generate::rights(document, &known);
-        let missing = |gvk: &Gvk| gvk.group == KYVERNO && known(gvk).is_none();
-        let guessed = match rights.unresolved.iter().any(|(_, gvk)| missing(gvk)) {
-            true => generate::rights(document, &|gvk| missing(gvk).then(|| kinds::guess_plural(&gvk.kind))).needs,
-            false => Vec::new(),
-        };
-        let unknown = policy.as_ref().map(|policy| unknown_triggers(policy, catalog)).unwrap_or_default();
-        Self { policy, findings, rights, guessed, unknown }
+        let rights = generate::rights(document, &|gvk| {
+            let resource = catalog.get(gvk)?;
+            Some(KindResource { plural: resource.plural.clone(), scope: resource.scope })
+        });
+        let unknown = policy.as_ref().map(|policy| unknown_triggers(policy, &catalog)).unwrap_or_default();
+        Self { policy, findings, rights, catalog, unknown }
     }
 
     /// Whether newer knowledge of the kinds might change the verdict.
@@ -244,25 +244,15 @@ fn unknown_triggers(policy: &Policy, catalog: &Catalog) -> Vec<(FieldPath, Strin
     unknown
 }
 
-/// What some rules of a policy have to read to hear of their triggers, as far as no wildcard hides it.
+/// What some rules of a policy have to read to learn of their triggers, as far as no wildcard hides it.
 fn triggers(policy: &Policy, catalog: &Catalog, of: impl Fn(&Rule) -> bool) -> Vec<Need> {
-    let mut needs = Vec::new();
-    for rule in policy.rules.iter().filter(|rule| of(rule)) {
-        for selector in rule.matching.matching.kinds().filter(|selector| !is_pattern(selector)) {
-            let resources = catalog.select(selector).filter(|resource| resource.subresource.is_empty());
-            needs.extend(resources.map(|resource| Need {
-                part: Part::Lookup,
-                field: rule.field.field("match"),
-                group: resource.group.clone(),
-                resource: resource.plural.clone(),
-                subresource: String::new(),
-                namespace: policy.key.namespace.clone().unwrap_or_default(),
-                name: String::new(),
-                synchronize: false,
-            }));
-        }
-    }
-    needs
+    let rules = policy.rules.iter().filter(|rule| of(rule));
+    let needs = rules.flat_map(|rule| {
+        let selectors = rule.matching.matching.kinds().filter(|selector| !is_pattern(selector));
+        selectors.flat_map(|selector| generate::trigger_needs(rule, selector, catalog))
+    });
+    // Requests for subresources come by themselves.
+    needs.filter(|need| !need.is_open() && need.subresource.is_empty()).collect()
 }
 
 fn is_pattern(selector: &KindSelector) -> bool {
@@ -274,7 +264,9 @@ struct Questions<'q, 'r, O> {
     office: &'q O,
     request: &'q Request<'r>,
     rights: &'q Rights,
-    guessed: &'q [Need],
+    /// What the author must be allowed, as far as the document says so.
+    asked: Vec<Need>,
+    catalog: &'q Catalog,
 }
 
 /// What is missing for one use of a resource.
@@ -340,7 +332,7 @@ impl<O: Office> Questions<'_, '_, O> {
                 problems.push(Problem::new(field, Reason::Kind, message));
             }
         }
-        let targets = || self.rights.needs.iter().filter(|need| need.part == Part::Target);
+        let targets = || self.rights.needs.iter().filter(|need| need.part == Part::Target && !need.is_open());
         let written: Vec<Wish<'_>> = targets().map(|need| Wish::new(need, need.writer_verbs())).collect();
         let looked_at =
             targets().filter(|need| need.synchronize).map(|need| Wish::new(need, &["list", "get"])).collect();
@@ -356,12 +348,12 @@ impl<O: Office> Questions<'_, '_, O> {
             }
         }
         // A rule whose triggers cannot be followed is as good as none, and nobody would ever see why.
-        let followed = triggers(policy, &self.office.catalog(), |rule| rule.way() == Way::Watch);
+        let followed = triggers(policy, self.catalog, |rule| rule.way() == Way::Watch);
         let hint = "so the rule hears of nothing; grant it by a ClusterRole with an aggregation label, as `writ rbac` \
                     prints it";
         warnings.extend(self.check_reader(&followed, &accounts.background, &format!(", {hint}")).await?);
         if let Some(reports) = &accounts.reports {
-            let all = triggers(policy, &self.office.catalog(), |_| true);
+            let all = triggers(policy, self.catalog, |_| true);
             let everywhere: Vec<Need> = all.into_iter().map(|need| Need { namespace: String::new(), ..need }).collect();
             warnings.extend(self.check_reader(&everywhere, reports, "").await?);
         }
@@ -381,16 +373,18 @@ impl<O: Office> Questions<'_, '_, O> {
 
     /// Whether the author may do what the rules would do for everybody.
     async fn check_author(&self) -> Result<Vec<Problem>, Trouble> {
-        let user = &self.request.user_info;
-        let author =
-            Subject { user: user.username.to_string(), groups: user.groups.iter().map(ToString::to_string).collect() };
-        let kept = self.kept().await?;
-        let needs = self.rights.needs.iter().chain(self.guessed).chain(&kept);
-        let wishes = needs.map(|need| Wish::new(need, need.author_verbs())).collect();
+        let author = self.request.user_info.subject();
+        let mut needs = self.asked.clone();
+        needs.extend(self.held_by_entries().await?);
+        if self.may_do_anything(&author, &mut needs).await? {
+            return Ok(Vec::new());
+        }
+        let wishes = needs.iter().map(|need| Wish::new(need, need.author_verbs())).collect();
         let missing = self.missing(&author, wishes).await?;
         let tell = |((resource, name, place), (field, verbs)): ((String, String, String), (FieldPath, Vec<String>))| {
             let message = format!(
-                "user `{}` is not allowed to {} {resource}{name}{place}, so a policy of this user must not do it either",
+                "user `{}` lacks permission to {} {resource}{name}{place}, and a policy is forbidden to do more than its \
+                 author",
                 author.user,
                 verbs.join(", "),
             );
@@ -399,19 +393,32 @@ impl<O: Office> Questions<'_, '_, O> {
         Ok(missing.into_iter().map(tell).collect())
     }
 
-    /// What the entries keep that the rules read: whoever reads it there reads it. Of an entry to come nothing is known.
-    async fn kept(&self) -> Result<Vec<Need>, Trouble> {
-        let mut needs = Vec::new();
-        for (field, name) in &self.rights.entries {
-            for (entry, _) in readings(name) {
-                if let Some(entry) = self.office.global_entry(entry).await? {
-                    let rights = generate::rights(&entry, &|_| None);
-                    needs.extend(rights.needs.into_iter().map(|need| Need { field: field.clone(), ..need }));
-                    break;
-                }
+    /// What global context entries hold that the rules read.
+    async fn held_by_entries(&self) -> Result<Vec<Need>, Trouble> {
+        let mut stored = BTreeMap::new();
+        for name in self.rights.entry_names() {
+            if let Some(entry) = self.office.global_entry(name).await? {
+                stored.insert(name.to_owned(), entry);
             }
         }
-        Ok(needs)
+        Ok(self.rights.of_entries(&stored))
+    }
+
+    /// Puts the broad question first, so that an administrator costs one or two reviews: whether the author may do anything at
+    /// all where the policy works. What that covers is taken off the needs; says whether nothing is left.
+    async fn may_do_anything(&self, author: &Subject, needs: &mut Vec<Need>) -> Result<bool, Trouble> {
+        let is_home = |need: &Need| need.namespace == self.request.namespace;
+        // A Policy has needs in its namespace only.
+        let namespace = match needs.iter().all(|need| is_home(need) || need.part == Part::Path) {
+            true => self.request.namespace.to_string(),
+            false => String::new(),
+        };
+        let any = || ANY.to_owned();
+        let whole = Access { verb: any(), group: any(), resource: any(), namespace, ..Access::default() };
+        if self.office.allows(author, &whole).await? {
+            needs.retain(|need| need.part == Part::Path);
+        }
+        Ok(needs.is_empty())
     }
 
     /// Of some wishes, those that somebody does not have.
@@ -419,7 +426,7 @@ impl<O: Office> Questions<'_, '_, O> {
         let mut questions: BTreeMap<Access, FieldPath> = BTreeMap::new();
         for Wish { need, verbs } in wishes {
             for verb in verbs {
-                questions.entry(ask_for(need, verb)).or_insert_with(|| need.field.clone());
+                questions.entry(need.access(verb)).or_insert_with(|| need.field.clone());
             }
         }
         let answers: Vec<(Access, FieldPath, Result<bool, Trouble>)> = stream::iter(questions)
@@ -453,24 +460,12 @@ impl<'n> Wish<'n> {
     }
 }
 
-fn ask_for(need: &Need, verb: &str) -> Access {
-    // Objects that are yet to be made are not granted by name.
-    let name = if need.part == Part::Target { String::new() } else { need.name.clone() };
-    Access {
-        verb: verb.to_owned(),
-        group: need.group.clone(),
-        resource: need.resource.clone(),
-        subresource: need.subresource.clone(),
-        namespace: need.namespace.clone(),
-        name,
-    }
-}
-
 /// Resource, name and namespace, ready for a sentence.
 fn describe(access: &Access) -> (String, String, String) {
     let whole = Access { namespace: String::new(), name: String::new(), ..access.clone() };
     let name = if access.name.is_empty() { String::new() } else { format!(" `{}`", access.name) };
     let place = match access.namespace.as_str() {
+        _ if !access.path.is_empty() => String::new(),
         "" => " in the whole cluster".to_owned(),
         namespace => format!(" in namespace `{namespace}`"),
     };

@@ -49,6 +49,9 @@ pub trait Office: Send + Sync {
 
     /// The namespaces whose exceptions count.
     fn honoured(&self) -> &Honoured;
+
+    /// The namespace that Writ is installed in.
+    fn install_namespace(&self) -> &str;
 }
 
 /// The accounts whose rights a policy lives on.

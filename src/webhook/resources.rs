@@ -202,9 +202,12 @@ fn sort<C: Counter>(counter: &C, case: &Case) -> BTreeMap<(PolicyKey, bool), Vec
                 }
                 true
             }
-            Ok(Evaluation::Skipped { .. } | Evaluation::Excepted { .. } | Evaluation::NotApplicable { .. }) => {
-                continue;
-            }
+            Ok(
+                Evaluation::Skipped { .. }
+                | Evaluation::Excepted { .. }
+                | Evaluation::NotApplicable { .. }
+                | Evaluation::OutOfReach { .. },
+            ) => continue,
             Err(error) => {
                 warn!(%error, "Rule not applied to a request");
                 continue;

@@ -119,8 +119,8 @@ fn authors_need_the_rights_that_their_policies_use() {
     let refusal = author.kubectl(["apply", "-f", "-"]).stdin(&yaml).run();
     assert!(!refusal.success);
     for part in [
-        "is not allowed to get secrets `key` in namespace `kube-system`",
-        "is not allowed to create secrets in namespace",
+        "lacks permission to get secrets `key` in namespace `kube-system`",
+        "lacks permission to create secrets in namespace",
     ] {
         assert!(refusal.stderr.contains(part), "{}", refusal.stderr);
     }

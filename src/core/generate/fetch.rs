@@ -30,7 +30,7 @@ pub enum Fetch {
     /// The data of a global context entry, or of one of its projections.
     Global(GlobalFetch),
     /// The addresses of a host name.
-    Host(String),
+    Host(HostFetch),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +63,9 @@ pub struct ServiceFetch {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageFetch(pub(super) String);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostFetch(pub(super) String);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GlobalFetch {
@@ -142,6 +145,12 @@ pub fn readings(name: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     std::iter::once((name, None)).chain(split)
 }
 
+impl HostFetch {
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
 impl ImageFetch {
     pub fn reference(&self) -> &str {
         &self.0
@@ -176,7 +185,7 @@ impl fmt::Display for Fetch {
             Self::Service(service) => write!(f, "service {}", service.url),
             Self::Image(image) => write!(f, "image {}", image.0),
             Self::Global(global) => write!(f, "global context entry {}", global.name),
-            Self::Host(name) => write!(f, "addresses of host {name}"),
+            Self::Host(host) => write!(f, "addresses of host {}", host.0),
         }
     }
 }
