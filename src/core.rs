@@ -18,5 +18,6 @@ pub mod resource;
 pub mod scalar;
 pub mod selector;
 pub mod settings;
+pub mod shape;
 pub mod structural;
 pub mod yaml;

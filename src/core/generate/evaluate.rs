@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::core::condition::{Conditions, Unresolved};
+use crate::core::condition::{Conditions, Resolver, Unresolved};
 use crate::core::expr::{Runtime, Scope, Template};
 use crate::core::matching::{NeedsNamespaceLabels, Operation, Outcome, Request};
 use crate::core::problem::FieldPath;
@@ -163,7 +163,7 @@ pub(super) fn with_namespace_labels<T>(
             }
         };
     }
-    Err(error(Cause::Shape("the labels of the namespace were asked for twice".to_owned())))
+    Err(error(Cause::Malformed("the labels of the namespace were asked for twice")))
 }
 
 /// Evaluates until nothing is missing, answering each request at once. Ends after a bounded number of rounds.
@@ -194,8 +194,7 @@ pub(super) fn hold(
     scope: &dyn Scope,
     runtime: &Runtime,
 ) -> Result<Option<String>, Unresolved<Cause>> {
-    let verdict =
-        conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
+    let verdict = conditions.evaluate(&mut Operands { scope, runtime })?;
     if verdict.holds {
         return Ok(None);
     }
@@ -204,6 +203,24 @@ pub(super) fn hold(
         "" => failure,
         message => format!("{message} ({failure})"),
     }))
+}
+
+/// Substitutes the operands of conditions, and pays for comparing them from the budget of the evaluation.
+struct Operands<'o> {
+    scope: &'o dyn Scope,
+    runtime: &'o Runtime,
+}
+
+impl Resolver<Template, Cause> for Operands<'_> {
+    fn resolve(&mut self, operand: &Template) -> Result<Value, Cause> {
+        operand.substitute(self.scope, self.runtime).map_err(Cause::from)
+    }
+
+    fn pay(&mut self, steps: usize) -> Result<(), Cause> {
+        self.runtime
+            .pay("the comparison", steps)
+            .map_err(|reason| Cause::Expression { expression: "preconditions".to_owned(), reason: Box::new(reason) })
+    }
 }
 
 enum Verdict {
