@@ -21,6 +21,7 @@ mod exceptions;
 mod globals;
 mod lookup;
 mod office;
+mod panics;
 mod policies;
 mod process;
 mod queue;
@@ -113,7 +114,8 @@ impl Controller {
         let parts = Parts {
             reader: Reader::new(api.clone(), discovery.clone())
                 .with_services(Services::new(options.services.clone()))
-                .with_globals(globals.clone()),
+                .with_globals(globals.clone())
+                .with_settings(settings.clone()),
             globals,
             outbound: options.outbound.clone(),
             writer: Writer::new(api.clone(), discovery.clone(), tenure.clone()),

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::ClusterError;
-use super::api::{Api, Selection};
+use super::api::{Api, LARGEST_ANSWER, Selection};
 use super::discovery::Discovery;
 use super::globals::Globals;
 use super::service::Services;
 use crate::core::generate::{Answer, Fetch};
+use crate::core::limits::Limits;
+use crate::core::settings::Settings;
 
 /// Answers requests from the cluster.
 #[derive(Clone)]
@@ -21,11 +24,43 @@ pub struct Reader {
     discovery: Arc<Discovery>,
     services: Option<Services>,
     globals: Option<Globals>,
+    limit: AnswerLimit,
 }
+
+/// The most bytes that are read for one request of a rule.
+#[derive(Clone)]
+enum AnswerLimit {
+    Fixed(usize),
+    /// What a context may hold, as operators set it.
+    Context(Arc<ArcSwap<Settings>>),
+}
+
+/// An object that a rule copies is not part of a context. etcd takes none that is larger.
+const LARGEST_OBJECT: usize = 8 << 20;
 
 impl Reader {
     pub fn new(api: Api, discovery: Arc<Discovery>) -> Self {
-        Self { api, discovery, services: None, globals: None }
+        let limit = AnswerLimit::Fixed(Limits::default().context_bytes);
+        Self { api, discovery, services: None, globals: None, limit }
+    }
+
+    /// The same, which reads as much as the context of a rule may hold.
+    pub fn with_settings(self, settings: Arc<ArcSwap<Settings>>) -> Self {
+        Self { limit: AnswerLimit::Context(settings), ..self }
+    }
+
+    /// The same, for what is kept for many rules and read in parts.
+    pub fn for_globals(&self) -> Self {
+        Self { limit: AnswerLimit::Fixed(LARGEST_ANSWER), ..self.clone() }
+    }
+
+    fn limit(&self) -> usize {
+        let limit = match &self.limit {
+            AnswerLimit::Fixed(limit) => *limit,
+            AnswerLimit::Context(settings) => settings.load().context_bytes,
+        };
+        // 0 switches the bound of the context off, not the one of the process.
+        if limit == 0 { LARGEST_ANSWER } else { limit }
     }
 
     /// The same, which also calls services.
@@ -45,7 +80,8 @@ impl Reader {
                 let key = object.key();
                 match self.discovery.find(&key.gvk).await {
                     Ok(kind) => {
-                        self.api.get(&kind, key.namespace.as_deref(), &key.name).await.map(|object| kind.named(object))
+                        let api = self.api.within(LARGEST_OBJECT);
+                        api.get(&kind, key.namespace.as_deref(), &key.name).await.map(|object| kind.named(object))
                     }
                     Err(error) => Err(error),
                 }
@@ -58,7 +94,7 @@ impl Reader {
                 }
                 Err(error) => Err(error),
             },
-            Fetch::Call(call) => self.api.raw(&call.path().to_string(), call.body()).await,
+            Fetch::Call(call) => self.api.within(self.limit()).raw(&call.path().to_string(), call.body()).await,
             Fetch::Host(name) => return Ok(resolve(name).await),
             Fetch::Service(service) => {
                 return Ok(match &self.services {

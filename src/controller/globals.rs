@@ -110,7 +110,7 @@ impl Keeping {
                 let way = Way {
                     api: api.clone(),
                     discovery: discovery.clone(),
-                    reader: reader.clone(),
+                    reader: reader.for_globals(),
                     outbound: outbound.clone(),
                 };
                 Some(tasks.spawn(globals.clone().keep(entry, way)))

@@ -296,9 +296,11 @@ fn tell_problems(shared: &Shared, indexed: &Indexed) {
 }
 
 pub(super) async fn write_status(shared: &Shared, kind: &ApiKind, indexed: &Indexed) {
-    let readiness = match indexed.problems.first() {
-        None => Readiness::Ready,
-        Some(problem) => Readiness::NotReady { because: problem.to_string() },
+    let panicked = shared.panics.of(&shared.snapshot.load(), &indexed.key);
+    let readiness = match (indexed.problems.first(), panicked) {
+        (Some(problem), _) => Readiness::NotReady { because: problem.to_string() },
+        (None, Some(rule)) => Readiness::NotReady { because: format!("rule {rule} panicked; this is a bug in Writ") },
+        (None, None) => Readiness::Ready,
     };
     let Some(wanted) = policy_status(&indexed.document, &readiness, Timestamp::now()) else {
         return;

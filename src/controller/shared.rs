@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::chores::Chore;
 use super::downstream::Downstream;
+use super::panics::Panics;
 use super::queue::{Lane, Queue};
 use super::triggers::Triggers;
 use super::work::{Causes, Work, WorkKey};
@@ -75,6 +76,7 @@ pub(super) struct Shared {
     releasing: Counts,
     /// The newest version of each source that a watch has brought, by UID.
     source_versions: Mutex<HashMap<String, u64>>,
+    pub(super) panics: Panics,
 }
 
 /// How many pieces of something are under way for each rule.
@@ -154,6 +156,7 @@ impl Shared {
             namespace,
             salt: ArcSwap::from_pointee(salt),
             listed_at: AtomicU64::new(0),
+            panics: Panics::default(),
             working: AtomicBool::new(false),
             index: Mutex::default(),
             triggers: Mutex::default(),

@@ -23,6 +23,8 @@ struct Inner {
     latency: Histogram,
     writes: Family<[(&'static str, &'static str); 1], Counter>,
     held: Counter,
+    panics: Counter,
+    requests_dropped: Counter,
     leading: Gauge,
     requests: Family<Labels, Gauge>,
     results: Family<Labels, Counter>,
@@ -60,6 +62,8 @@ impl GenerateMetrics {
             latency: seconds(),
             writes: Family::default(),
             held: Counter::default(),
+            panics: Counter::default(),
+            requests_dropped: Counter::default(),
             leading: Gauge::default(),
             requests: Family::default(),
             results: Family::default(),
@@ -88,6 +92,12 @@ impl GenerateMetrics {
         );
         ours.register("generate_targets", "Targets by what became of them", inner.writes.clone());
         ours.register("generate_deletions_held", "Deletions that the brake has held", inner.held.clone());
+        ours.register("generate_panics", "Evaluations of rules that panicked", inner.panics.clone());
+        ours.register(
+            "generate_requests_dropped",
+            "Stored requests that were dropped because too many of one policy keep failing",
+            inner.requests_dropped.clone(),
+        );
         ours.register(
             "generate_comparison_timestamp_seconds",
             "Since when every rule that synchronizes has gone through its triggers, in seconds since 1970",
@@ -120,6 +130,14 @@ impl GenerateMetrics {
 
     pub fn held(&self) {
         self.0.held.inc();
+    }
+
+    pub fn panicked(&self) {
+        self.0.panics.inc();
+    }
+
+    pub fn request_dropped(&self) {
+        self.0.requests_dropped.inc();
     }
 
     /// The triggers of a rule have been gone through, beginning at this second since 1970.

@@ -134,7 +134,7 @@ impl EvalError {
 impl fmt::Display for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host(name) => write!(f, "host {name}"),
+            Self::Host(_) => f.write_str("a host"),
             Self::Variable(name) => write!(f, "variable {name}"),
         }
     }

@@ -29,19 +29,30 @@ pub struct ResourcePath {
     pub query: Vec<(String, String)>,
 }
 
-/// Why a path is no path.
+/// Why a path is no path. The path itself may hold values that were looked up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` is no path of the API server: {reason}")]
+#[error("the path is no path of the API server: {reason}")]
 pub struct PathError {
-    pub path: String,
     pub reason: &'static str,
 }
 
 const LONGEST: usize = 8192;
+/// Parameters that make an answer go on for ever.
+const ENDLESS: [&str; 2] = ["watch", "follow"];
+/// Subresources that are connections, not answers.
+const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
 impl ApiPath {
     pub fn parse(text: &str) -> Result<Self, PathError> {
-        parse(text).map_err(|reason| PathError { path: text.chars().take(200).collect(), reason })
+        parse(text).map_err(|reason| PathError { reason })
+    }
+
+    /// The path for messages: parameters may hold values that were looked up.
+    pub fn without_query(&self) -> impl fmt::Display {
+        fmt::from_fn(move |f| match self {
+            Self::Resource(path) => path.write_path(f),
+            Self::Discovery(path) => f.write_str(path),
+        })
     }
 
     /// The namespace that the path stays in: of its objects, or the Namespace object that it names itself.
@@ -57,6 +68,21 @@ impl ApiPath {
 impl ResourcePath {
     fn is_namespace_object(&self) -> bool {
         self.group.is_empty() && self.resource == "namespaces" && self.namespace.is_none()
+    }
+
+    fn write_path(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.as_str() {
+            "" => write!(f, "/api/{}", self.version)?,
+            group => write!(f, "/apis/{group}/{}", self.version)?,
+        }
+        if let Some(namespace) = &self.namespace {
+            write!(f, "/namespaces/{namespace}")?;
+        }
+        write!(f, "/{}", self.resource)?;
+        for part in [&self.name, &self.subresource].into_iter().flatten() {
+            write!(f, "/{part}")?;
+        }
+        Ok(())
     }
 
     /// The value of a query parameter.
@@ -80,6 +106,9 @@ fn parse(text: &str) -> Result<ApiPath, &'static str> {
         check_part(part)?;
     }
     let query = parse_query(query)?;
+    if query.iter().any(|(key, value)| ENDLESS.contains(&key.as_str()) && !matches!(value.as_str(), "false" | "0")) {
+        return Err("`watch` and `follow` give answers without end");
+    }
     let (group, version, rest) = match parts.as_slice() {
         ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
@@ -105,6 +134,9 @@ fn parse(text: &str) -> Result<ApiPath, &'static str> {
         [resource, name, subresource] => (*resource, Some(*name), Some(*subresource)),
         _ => return Err("it has more parts than namespace, resource, name and subresource"),
     };
+    if subresource.is_some_and(|subresource| CONNECTIONS.contains(&subresource)) {
+        return Err("`exec`, `attach`, `portforward` and `proxy` open connections");
+    }
     Ok(ApiPath::Resource(ResourcePath {
         group: group.to_owned(),
         version: version.to_owned(),
@@ -177,17 +209,7 @@ impl fmt::Display for ApiPath {
 
 impl fmt::Display for ResourcePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.group.as_str() {
-            "" => write!(f, "/api/{}", self.version)?,
-            group => write!(f, "/apis/{group}/{}", self.version)?,
-        }
-        if let Some(namespace) = &self.namespace {
-            write!(f, "/namespaces/{namespace}")?;
-        }
-        write!(f, "/{}", self.resource)?;
-        for part in [&self.name, &self.subresource].into_iter().flatten() {
-            write!(f, "/{part}")?;
-        }
+        self.write_path(f)?;
         for (position, (key, value)) in self.query.iter().enumerate() {
             f.write_str(if position == 0 { "?" } else { "&" })?;
             encode(key, f)?;

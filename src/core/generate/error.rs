@@ -58,6 +58,11 @@ pub enum Cause {
     NotObject { what: &'static str, found: ValueShape },
     #[error("{0}")]
     Malformed(&'static str),
+    /// What it panicked about may be a value, and is not kept.
+    #[error(
+        "the evaluation panicked; this is a bug in Writ, and the rule is not asked again until the policy or the object changes"
+    )]
+    Panicked,
     #[error("more than {limit} {what}; the rule asks for more than its budget")]
     Budget { what: &'static str, limit: usize },
 }
@@ -74,6 +79,12 @@ impl Cause {
             Self::Template(error) => error.needs().map(Some),
             _ => None,
         }
+    }
+}
+
+impl RuleError {
+    pub fn is_panic(&self) -> bool {
+        matches!(*self.cause, Cause::Panicked)
     }
 }
 

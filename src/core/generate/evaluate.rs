@@ -55,8 +55,23 @@ pub enum Applicability {
     Needs(Fetch),
 }
 
-/// Evaluates a rule for a trigger, as far as the facts go.
+/// Evaluates a rule for a trigger, as far as the facts go. A panic is an error of this evaluation and of nothing else: policies
+/// are written by many, and one that meets a fault of the engine must not end the work of the others.
 pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
+    guarded(|| evaluate_once(rule, trigger, facts))
+        .unwrap_or_else(|Panicked| Err(rule.error(rule.field.clone(), Cause::Panicked)))
+}
+
+/// What it was doing is lost.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Panicked;
+
+/// Runs a part of the engine. Whatever it was changing when it panicked is dropped with it, or is a cache that is filled anew.
+pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map_err(|_| Panicked)
+}
+
+fn evaluate_once(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
     match exempt(rule, trigger, facts)? {
         Exempt::No => {}
         Exempt::By(key) => return Ok(Evaluation::Excepted { by: key.clone() }),
