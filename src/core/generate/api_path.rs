@@ -121,6 +121,10 @@ fn parse(text: &str) -> Result<ApiPath, &'static str> {
         }
         _ => return Err("it must be `/api/VERSION/…`, `/apis/GROUP/VERSION/…` or `/version`"),
     };
+    // The old notation of a watch.
+    if rest.first() == Some(&"watch") {
+        return Err("`watch` and `follow` give answers without end");
+    }
     let (namespace, rest) = match rest {
         // `status` and `finalize` are parts of the Namespace itself.
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() && !matches!(rest, ["status" | "finalize"]) => {
@@ -274,11 +278,37 @@ mod tests {
             "/api/v1/namespaces?labelSelector=a=b?limit=5",
             "/api/v1/pods?x=%zz",
             "/version?x=1",
+            "/api/v1/namespaces/a/%2e%2e/b/pods",
+            "/api/v1/namespaces/a/pods#x",
+            "/api/v1/namespaces/a/pods?x=1#y",
         ] {
             assert!(ApiPath::parse(text).is_err(), "{text}");
         }
         assert_eq!(ApiPath::parse("/version"), Ok(ApiPath::Discovery("/version".into())));
         assert_eq!(ApiPath::parse("/apis/apps/v1/"), Ok(ApiPath::Discovery("/apis/apps/v1".into())));
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        for text in [
+            "/api/v1/namespaces/a/pods?watch=true",
+            "/api/v1/namespaces/a/pods?limit=1&watch=1",
+            "/api/v1/namespaces/a/pods?watch",
+            "/api/v1/namespaces/a/pods?w%61tch=true",
+            "/api/v1/namespaces/a/pods/b/log?follow=true",
+            "/api/v1/namespaces/a/pods/b/exec",
+            "/api/v1/namespaces/a/pods/b/attach",
+            "/api/v1/namespaces/a/pods/b/portforward",
+            "/api/v1/namespaces/a/pods/b/proxy",
+            "/api/v1/nodes/n/proxy",
+            "/api/v1/watch/pods",
+            "/apis/apps/v1/watch/namespaces/a/deployments",
+        ] {
+            assert!(ApiPath::parse(text).is_err(), "{text}");
+        }
+        for text in ["/api/v1/namespaces/a/pods?watch=false", "/api/v1/namespaces/a/pods/b/log?tailLines=5"] {
+            assert!(ApiPath::parse(text).is_ok(), "{text}");
+        }
     }
 
     proptest! {

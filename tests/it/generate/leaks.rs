@@ -152,7 +152,6 @@ fn no_target_that_cannot_be_made_shows_a_value() {
     for fields in [
         "{apiVersion: v1, kind: ConfigMap, namespace: a, name: \"{{ request.object.data.list }}\", data: {}}",
         "{apiVersion: v1, kind: ConfigMap, name: made, namespace: \"{{ request.object.data }}\", data: {}}",
-        &format!("{{{target}, data: \"{{{{ request.object.data.text }}}}\"}}"),
         &format!("{{{target}, data: {{kind: \"{{{{ request.object.data.text }}}}\"}}}}"),
         &format!("{{{target}, data: {{metadata: \"{{{{ request.object.data.list }}}}\"}}}}"),
         &format!("{{{target}, data: {{metadata: {{labels: \"{{{{ request.object.data.text }}}}\"}}}}}}"),
@@ -169,7 +168,6 @@ fn no_look_up_that_fails_shows_a_value() {
         "apiCall: {urlPath: \"/x/{{ request.object.data.text }}\"}",
         "apiCall: {urlPath: \"/api/v1/namespaces/a/pods?watch=true&labelSelector={{ request.object.data.text }}\"}",
         "apiCall: {urlPath: \"/api/v1/pods?labelSelector={{ request.object.data.text }}\", jmesPath: x.y}",
-        "apiCall: {urlPath: /api/v1/pods, method: \"{{ request.object.data.text }}\"}",
         "apiCall: {service: {url: \"http://x.svc/{{ request.object.data.text }}?{{ request.object.data.text }}\"}}",
         "apiCall: {service: {url: \"{{ request.object.data.text }}\"}}",
         "configMap: {name: \"{{ request.object.data.list }}\", namespace: a}",
