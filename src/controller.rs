@@ -22,6 +22,7 @@ mod exceptions;
 mod globals;
 mod lookup;
 mod office;
+mod panics;
 mod policies;
 mod process;
 mod provenance;
@@ -119,7 +120,8 @@ impl Controller {
         let parts = Parts {
             reader: Reader::new(api.clone(), discovery.clone(), &options.namespace)
                 .with_services(Services::new(options.services.clone()))
-                .with_globals(globals.clone()),
+                .with_globals(globals.clone())
+                .with_settings(settings.clone()),
             globals,
             outbound: Arc::new(options.outbound.clone()),
             writer: Writer::new(api.clone(), discovery.clone(), tenure.clone(), &options.namespace),

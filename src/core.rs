@@ -19,6 +19,7 @@ pub mod reviewed;
 pub mod scalar;
 pub mod selector;
 pub mod settings;
+pub mod shape;
 pub mod structural;
 pub mod webhook_token;
 pub mod yaml;

@@ -106,6 +106,11 @@ fn conditions(old: &Value, readiness: &Readiness, message: &str, now: Timestamp)
     json!([{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": since}])
 }
 
+/// The status of a stored request that is tried again.
+pub fn pending_request(message: &str) -> Value {
+    json!({"state": "Pending", "message": message})
+}
+
 /// Writes the status of an object.
 pub async fn write(
     api: &Api,

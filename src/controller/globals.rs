@@ -119,7 +119,7 @@ impl Keeping {
                 let way = Way {
                     api: api.clone(),
                     discovery: discovery.clone(),
-                    reader: reader.clone(),
+                    reader: reader.for_globals(),
                     outbound: outbound.clone(),
                     namespace: namespace.clone(),
                 };

@@ -30,7 +30,7 @@ const REMEMBER_EVERY: Duration = Duration::from_secs(5);
 /// Every so many seconds it is looked whether a comparison is whole.
 const COMPARISONS_TOLD: u64 = 5;
 const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
-const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
+pub(super) const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
 const ATTEMPTS: u32 = 8;
 /// How often the checkpoint is written over what somebody else wrote at the same time.
@@ -134,6 +134,7 @@ fn longest_pause(trouble: &Trouble, failures: u32, working: bool) -> Option<Dura
         Trouble::Outage(_) => Some(OUTAGE_PAUSE),
         Trouble::Refused(_) => Some(REFUSAL_PAUSE),
         Trouble::Broken(_) => (failures + 1 < ATTEMPTS).then_some(REFUSAL_PAUSE),
+        Trouble::Parked(_) => None,
         // The lease ran out and may yet be renewed. If it is not, whoever works then finds out for themselves.
         Trouble::NotOurTurn => working.then_some(OUTAGE_PAUSE),
     }
@@ -311,6 +312,7 @@ pub(super) fn comparison(policy: &PolicyKey, rule: &str, gvk: &Gvk) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::ClusterError;
 
     #[test]
     fn what_is_tried_again() {
@@ -321,5 +323,8 @@ mod tests {
         assert_eq!(longest_pause(&Trouble::Broken(text()), ATTEMPTS - 1, true), None);
         assert_eq!(longest_pause(&Trouble::NotOurTurn, 0, true), Some(OUTAGE_PAUSE), "the term has not ended");
         assert_eq!(longest_pause(&Trouble::NotOurTurn, 0, false), None);
+        assert_eq!(longest_pause(&Trouble::Parked(text()), 0, true), None, "only a change helps");
+        let rejected = ClusterError::Rejected { verb: "create", resource: text(), reason: text() };
+        assert_eq!(longest_pause(&rejected.into(), 1000, true), Some(REFUSAL_PAUSE), "without end");
     }
 }

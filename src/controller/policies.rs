@@ -329,10 +329,14 @@ fn tell_problems(shared: &Shared, indexed: &Indexed) {
 }
 
 pub(super) async fn write_status(shared: &Shared, kind: &ApiKind, indexed: &Indexed) {
-    let readiness = match (indexed.problems.first(), indexed.review.notice()) {
-        (Some(problem), _) => Readiness::NotReady { because: problem.to_string() },
-        (None, Some(notice)) => Readiness::Unreviewed { runs: indexed.review.runs(), notice },
-        (None, None) => Readiness::Ready,
+    let panicked = shared.panics.of(&shared.snapshot.load(), &indexed.key);
+    let readiness = match (indexed.problems.first(), panicked, indexed.review.notice()) {
+        (Some(problem), ..) => Readiness::NotReady { because: problem.to_string() },
+        (None, Some(rule), _) => {
+            Readiness::NotReady { because: format!("rule {rule} panicked; this is a bug in Writ") }
+        }
+        (None, None, Some(notice)) => Readiness::Unreviewed { runs: indexed.review.runs(), notice },
+        (None, None, None) => Readiness::Ready,
     };
     let Some(wanted) = policy_status(&indexed.document, &readiness, Timestamp::now()) else {
         return;

@@ -32,6 +32,9 @@ pub(super) enum Trouble {
     /// The rule fails for this trigger: a few attempts, then wait for the next event.
     #[error("{0}")]
     Broken(String),
+    /// The rule panicked for this trigger before: nothing to do until one of them changes. It was told then.
+    #[error("{0}")]
+    Parked(String),
     /// Another replica works now.
     #[error("this replica does not hold the lease")]
     NotOurTurn,
@@ -363,7 +366,9 @@ impl From<ClusterError> for Trouble {
     fn from(error: ClusterError) -> Self {
         match error {
             error if error.is_outage() => Self::Outage(error.to_string()),
-            ClusterError::Refused { .. } | ClusterError::Conflict { .. } => Self::Refused(error.to_string()),
+            ClusterError::Refused { .. } | ClusterError::Conflict { .. } | ClusterError::Rejected { .. } => {
+                Self::Refused(error.to_string())
+            }
             error => Self::Broken(error.to_string()),
         }
     }
@@ -373,6 +378,7 @@ impl From<DriveError> for Trouble {
     fn from(error: DriveError) -> Self {
         match error {
             DriveError::Cluster(error) => error.into(),
+            error @ DriveError::Panicked { .. } => Self::Parked(error.to_string()),
             other => Self::Broken(other.to_string()),
         }
     }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::chores::{Chore, RuleEnd};
 use super::downstream::Downstream;
 use super::office::Stored;
+use super::panics::Panics;
 use super::provenance::Origin;
 use super::queue::{Lane, Queue};
 use super::triggers::Triggers;
@@ -87,6 +88,7 @@ pub(super) struct Shared {
     releasing: Counts,
     /// The newest version of each source that a watch has brought, by UID.
     source_versions: Mutex<HashMap<String, u64>>,
+    pub(super) panics: Panics,
     checkpoint: tokio::sync::Mutex<Stored>,
 }
 
@@ -182,6 +184,7 @@ impl Shared {
             run_unreviewed,
             absence_grace,
             listed_at: AtomicU64::new(0),
+            panics: Panics::default(),
             working: AtomicBool::new(false),
             leading_since: Mutex::default(),
             index: Mutex::default(),

@@ -200,7 +200,12 @@ impl Counter for World {
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {
-        self.answers.get(&fetch.to_string()).cloned().map_or(Answer::Absent, Answer::found)
+        let selector = match fetch {
+            Fetch::List(list) => list.selector(),
+            _ => "",
+        };
+        let asked = format!("{fetch} {selector}");
+        self.answers.get(asked.trim_end()).cloned().map_or(Answer::Absent, Answer::found)
     }
 
     async fn rehearse(&self, _: &Policy, _: &Value, _: &Value) -> Result<Value, Trouble> {
@@ -717,7 +722,7 @@ fn a_dry_run_is_told_what_would_happen() {
     own["userInfo"]["username"] = WRITER.into();
     assert_eq!(warnings(&world.call("/validate/resources", own)), [""; 0], "its own rehearsals need no preview");
 
-    let list = "list of v1 ConfigMap with labels app.kubernetes.io/managed-by=kyverno,generate.kyverno.io/policy-name=p,\
+    let list = "list of v1 ConfigMap by labels app.kubernetes.io/managed-by=kyverno,generate.kyverno.io/policy-name=p,\
                 generate.kyverno.io/policy-namespace=,generate.kyverno.io/rule-name=r,generate.kyverno.io/trigger-uid=u-ns";
     world.answers.insert(list.into(), json!([stored]));
     let response = world.call("/validate/resources", dry("DELETE", json!(null), namespace(json!({}))));

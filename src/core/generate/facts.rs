@@ -99,7 +99,11 @@ fn addresses(answer: &Answer) -> Result<Vec<IpAddr>, String> {
     match answer {
         Answer::Found(found) => {
             let texts = found.as_array().into_iter().flatten().filter_map(Value::as_str);
-            texts.map(|text| text.parse().map_err(|_| format!("`{text}` is no address"))).collect()
+            texts
+                .map(|text| {
+                    text.parse().map_err(|_| "the name service gave something that is not an address".to_owned())
+                })
+                .collect()
         }
         Answer::Absent => Err("no such host".to_owned()),
         Answer::Failed(reason) => Err(reason.clone()),
