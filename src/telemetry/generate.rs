@@ -24,6 +24,7 @@ struct Inner {
     writes: Family<[(&'static str, &'static str); 1], Counter>,
     held: Counter,
     leading: Gauge,
+    author_check: Gauge,
     requests: Family<Labels, Gauge>,
     results: Family<Labels, Counter>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
@@ -61,6 +62,7 @@ impl GenerateMetrics {
             writes: Family::default(),
             held: Counter::default(),
             leading: Gauge::default(),
+            author_check: Gauge::default(),
             requests: Family::default(),
             results: Family::default(),
             durations: Family::new_with_constructor(seconds as fn() -> Histogram),
@@ -94,6 +96,11 @@ impl GenerateMetrics {
             inner.compared.clone(),
         );
         ours.register("leading", "1 if this replica does the work", inner.leading.clone());
+        ours.register(
+            "author_check_enabled",
+            "1 if the authors of policies must have the permissions that their rules use",
+            inner.author_check.clone(),
+        );
         let theirs = root.sub_registry_with_prefix("kyverno");
         theirs.register("updaterequest_total", "Stored requests that are not done yet", inner.requests.clone());
         theirs.register("policy_results", "Rule executions by result", inner.results.clone());
@@ -156,6 +163,11 @@ impl GenerateMetrics {
     /// The API server is called.
     pub fn query(&self, operation: &'static str) {
         self.0.queries.get_or_create(&[("operation", operation), ("client_type", "dynamic")]).inc();
+    }
+
+    /// Whether authors must have the permissions that their rules use.
+    pub fn author_check(&self, enabled: bool) {
+        self.0.author_check.set(enabled.into());
     }
 
     pub fn leading(&self, leading: bool) {

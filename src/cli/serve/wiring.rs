@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
@@ -108,6 +108,10 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     let controller = client.clone().map(|client| controller(client, &namespace, generate, services, &metrics, &health));
     let api = |client: Client| Api::new(client).counted(metrics.generate());
     let installed = webhook_configuration.first().cloned().unwrap_or_default();
+    metrics.generate().author_check(admission.author_check);
+    if !admission.author_check {
+        warn!("Author check is off: policies may do more than their authors (--author-check=false)");
+    }
     let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
         Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller))
     });
