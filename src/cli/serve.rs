@@ -221,7 +221,8 @@ struct AdmissionArgs {
     /// The user whose rights to read triggers are checked with a warning.
     #[arg(long, env = "WRIT_REPORTS_ACCOUNT")]
     reports_account: Option<String>,
-    /// Whether the author of a policy must have the rights that its rules use.
+    /// Reject policies that do more than their author is allowed. Without it, everybody who may write policies acts with
+    /// Writ's permissions; the log and the metric writ_author_check_enabled say so.
     #[arg(long, env = "WRIT_AUTHOR_CHECK", default_value_t = true, action = ArgAction::Set)]
     author_check: bool,
 }

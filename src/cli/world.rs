@@ -173,7 +173,7 @@ mod tests {
     #[track_caller]
     fn call(path: &str) -> Answer {
         let bounds = InstallBounds::offline();
-        let fetch = Gate::new(&Reach::Cluster, &bounds).call(path, None, &PathPattern::Open);
+        let fetch = Gate::new(&Reach::Cluster, &bounds).call(path, None, &PathPattern::of(path));
         world().answer(&fetch.expect("a good path"))
     }
 

@@ -26,6 +26,7 @@ struct Inner {
     panics: Counter,
     requests_dropped: Counter,
     leading: Gauge,
+    author_check: Gauge,
     requests: Family<Labels, Gauge>,
     ignored_requests: Counter,
     results: Family<Labels, Counter>,
@@ -79,6 +80,7 @@ impl GenerateMetrics {
             panics: Counter::default(),
             requests_dropped: Counter::default(),
             leading: Gauge::default(),
+            author_check: Gauge::default(),
             requests: Family::default(),
             ignored_requests: Counter::default(),
             results: Family::default(),
@@ -131,6 +133,11 @@ impl GenerateMetrics {
             inner.ignored_requests.clone(),
         );
         ours.register("leading", "1 if this replica does the work", inner.leading.clone());
+        ours.register(
+            "author_check_enabled",
+            "1 if the authors of policies must have the permissions that their rules use",
+            inner.author_check.clone(),
+        );
         let theirs = root.sub_registry_with_prefix("kyverno");
         theirs.register("updaterequest_total", "Stored requests that are not done yet", inner.requests.clone());
         theirs.register("policy_results", "Rule executions by result", inner.results.clone());
@@ -218,6 +225,11 @@ impl GenerateMetrics {
     /// So many objects of a kind were stored without a review of their author.
     pub fn unreviewed(&self, kind: &'static str, count: usize) {
         self.0.unreviewed.get_or_create(&[("kind", kind)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Whether authors must have the permissions that their rules use.
+    pub fn author_check(&self, enabled: bool) {
+        self.0.author_check.set(enabled.into());
     }
 
     pub fn leading(&self, leading: bool) {

@@ -19,7 +19,7 @@ use super::review::{Operation, Request, Review, Status, Verdict};
 use super::reviewed::{no_key, operations, patched};
 use super::validate::{invalid, tell};
 use crate::compile::Findings;
-use crate::compile::generate::{self, Change, KindResource, Need, Part, Rights};
+use crate::compile::generate::{self, Change, Need, Part, Rights};
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::{Honoured, Policy, Rule, Way};
@@ -216,10 +216,7 @@ struct Case {
 impl Case {
     fn open(document: &Value, catalog: Arc<Catalog>) -> Self {
         let (policy, findings) = generate::policy_among(document, &|gvk| catalog.scope(gvk));
-        let rights = generate::rights(document, &|gvk| {
-            let resource = catalog.get(gvk)?;
-            Some(KindResource { plural: resource.plural.clone(), scope: resource.scope })
-        });
+        let rights = generate::rights_among(document, &catalog);
         let unknown = policy.as_ref().map(|policy| unknown_triggers(policy, &catalog)).unwrap_or_default();
         Self { policy, findings, rights, catalog, unknown }
     }
@@ -247,12 +244,10 @@ fn unknown_triggers(policy: &Policy, catalog: &Catalog) -> Vec<(FieldPath, Strin
 /// What some rules of a policy have to read to learn of their triggers, as far as no wildcard hides it.
 fn triggers(policy: &Policy, catalog: &Catalog, of: impl Fn(&Rule) -> bool) -> Vec<Need> {
     let rules = policy.rules.iter().filter(|rule| of(rule));
-    let needs = rules.flat_map(|rule| {
-        let selectors = rule.matching.matching.kinds().filter(|selector| !is_pattern(selector));
-        selectors.flat_map(|selector| generate::trigger_needs(rule, selector, catalog))
-    });
-    // Requests for subresources come by themselves.
-    needs.filter(|need| !need.is_open() && need.subresource.is_empty()).collect()
+    let needs = rules.flat_map(|rule| generate::trigger_needs(rule, catalog, &|selector| !is_pattern(selector)));
+    // Requests for subresources come by themselves, and triggers are watched in all namespaces.
+    let everywhere = |need| Need { namespace: policy.key.namespace.clone().unwrap_or_default(), ..need };
+    needs.filter(|need| !need.is_open() && need.subresource.is_empty()).map(everywhere).collect()
 }
 
 fn is_pattern(selector: &KindSelector) -> bool {

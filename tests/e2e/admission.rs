@@ -135,7 +135,7 @@ fn authors_need_the_rights_that_their_policies_use() {
     for kind in ["clusterrole", "clusterrolebinding"] {
         ns.owns(kind, &rights);
     }
-    cluster.kubectl(["create", "clusterrole", &rights, "--verb=*", "--resource=secrets"]).ok();
+    cluster.kubectl(["create", "clusterrole", &rights, "--verb=*", "--resource=secrets,configmaps"]).ok();
     cluster.kubectl(["create", "clusterrolebinding", &rights, &format!("--clusterrole={rights}"), &account]).ok();
     eventually(SOON, "the author's rights to count", || {
         let answer = author.kubectl(["apply", "-f", "-"]).stdin(&yaml).run();

@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
@@ -138,6 +138,10 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         .map(|(client, keys)| controller(client, &namespace, generate, services, keys, &metrics, &health));
     let api = |client: Client| Api::new(client).counted(metrics.generate());
     let installed = place.webhook_configuration.first().cloned().unwrap_or_default();
+    metrics.generate().author_check(admission.author_check);
+    if !admission.author_check {
+        warn!("Author check is off: policies may do more than their authors (--author-check=false)");
+    }
     let front = client.clone().zip(controller.as_ref()).zip(keys.clone()).map(|((client, controller), keys)| {
         Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller, keys))
     });

@@ -221,7 +221,7 @@ fn check_path(path: &Node<'_>, post: bool, reach: &Reach, findings: &mut Finding
     // Of resources that are not built in, the gate decides when the rule runs.
     let bounds = InstallBounds::offline();
     let gate = Gate::new(reach, &bounds);
-    let refusal = gate.call(&text, post.then(String::new), &PathPattern::Open).err();
+    let refusal = gate.call(&text, post.then(String::new), &PathPattern::of(&text)).err();
     match refusal {
         None => {}
         Some(refusal @ Refusal::Path(_)) => findings.refuse(path.path, Reason::Format, refusal.to_string()),

@@ -21,7 +21,7 @@ use crate::core::generate::api_path::PathPattern;
 use crate::core::generate::gate::is_policy_group;
 use crate::core::generate::{Policy, Rule, readings};
 use crate::core::kinds::Scope;
-use crate::core::matching::KindSelector;
+use crate::core::matching::{Block, KindSelector};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::resource::{Gvk, text_at};
 use crate::core::scalar::wildcard;
@@ -131,6 +131,14 @@ pub fn rights(document: &Value, resource: &dyn Fn(&Gvk) -> Option<KindResource>)
     reading.rights
 }
 
+/// The same for a cluster whose kinds are known.
+pub fn rights_among(document: &Value, catalog: &Catalog) -> Rights {
+    rights(document, &|gvk| {
+        let resource = catalog.get(gvk)?;
+        Some(KindResource { plural: resource.plural.clone(), scope: resource.scope })
+    })
+}
+
 impl Rights {
     /// What entries hold that the rules read: whoever reads an entry reads that. `stored` has the entries by name; what one
     /// holds that is not stored yet, or that a variable names, is unknown.
@@ -156,39 +164,74 @@ impl Rights {
     }
 }
 
-/// What a rule reads of its triggers, by one selector of its match block. A kind that the cluster does not serve is unknown.
-pub fn trigger_needs(rule: &Rule, selector: &KindSelector, catalog: &Catalog) -> Vec<Need> {
+/// What a rule reads of its triggers, by those selectors of its match block that are wanted. A kind that the cluster does not
+/// serve is unknown.
+pub fn trigger_needs(rule: &Rule, catalog: &Catalog, wanted: &dyn Fn(&KindSelector) -> bool) -> Vec<Need> {
     let field = rule.field.field("match");
     let home = rule.policy.namespace.as_deref();
-    let namespace = home.unwrap_or_default();
+    let mut needs = Vec::new();
+    for filter in rule.matching.matching.filters() {
+        // What names its namespaces one by one is set off by nothing outside of them.
+        let literal = !filter.namespaces.is_empty() && !filter.namespaces.iter().any(|name| wildcard::is_pattern(name));
+        let everywhere = [String::new()];
+        let namespaces: &[String] = match home {
+            Some(home) => &[home.to_owned()],
+            None if literal => &filter.namespaces,
+            None => &everywhere,
+        };
+        for selector in filter.kinds.iter().filter(|selector| wanted(selector)) {
+            needs.extend(selected(selector, catalog, home.is_some(), namespaces, &field));
+        }
+    }
+    // A filter without kinds is about all of them, unless another one must match as well.
+    let is_any = match &rule.matching.matching {
+        Block::Any(filters) => filters.iter().any(|filter| filter.kinds.is_empty()),
+        Block::All(filters) => filters.iter().all(|filter| filter.kinds.is_empty()),
+    };
+    if is_any {
+        needs.extend(any_resource(Part::Trigger, &field, home.unwrap_or_default()));
+    }
+    needs
+}
+
+/// What one selector of kinds stands for, in some namespaces.
+fn selected(
+    selector: &KindSelector,
+    catalog: &Catalog,
+    namespaced_only: bool,
+    namespaces: &[String],
+    field: &FieldPath,
+) -> Vec<Need> {
     let mut found: Vec<_> = catalog.select(selector).collect();
     // Requests for some subresources come with the whole object, which the resource itself covers.
     found.retain(|resource| !selector.subresource.is_empty() || resource.subresource.is_empty());
     if found.is_empty() || (wildcard::is_pattern(&selector.kind) && found.len() > MATCHED_ONE_BY_ONE) {
-        let mut needs = any_resource(Part::Trigger, &field, namespace);
+        // Whether it lives in namespaces is unknown too: where they are named, those of a Policy alone hold it.
+        let namespace = namespaces.first().filter(|_| namespaced_only).map(String::as_str).unwrap_or_default();
+        let mut needs = any_resource(Part::Trigger, field, namespace);
         needs.truncate(if selector.subresource.is_empty() { 1 } else { 2 });
         return needs;
     }
     // A Policy is never about objects that live in no namespace.
-    found.retain(|resource| home.is_none() || resource.scope == Scope::Namespaced);
-    let resources: BTreeSet<_> =
-        found.into_iter().map(|resource| (&resource.group, &resource.plural, &resource.subresource)).collect();
-    let needs = resources.into_iter().map(|(group, resource, subresource)| Need {
-        group: group.clone(),
-        resource: resource.clone(),
-        subresource: subresource.clone(),
-        namespace: namespace.to_owned(),
-        ..Need::new(Part::Trigger, &field)
-    });
-    needs.collect()
+    found.retain(|resource| !namespaced_only || resource.scope == Scope::Namespaced);
+    let mut needs = Vec::new();
+    for resource in found {
+        let everywhere = [String::new()];
+        let namespaces = if resource.scope == Scope::Cluster { &everywhere } else { namespaces };
+        needs.extend(namespaces.iter().map(|namespace| Need {
+            group: resource.group.clone(),
+            resource: resource.plural.clone(),
+            subresource: resource.subresource.clone(),
+            namespace: namespace.clone(),
+            ..Need::new(Part::Trigger, field)
+        }));
+    }
+    needs
 }
 
 /// Everything that the author of a policy must be allowed, except for what global context entries hold.
 pub fn author_needs(policy: &Policy, rights: &Rights, catalog: &Catalog) -> Vec<Need> {
-    let triggers = policy
-        .rules
-        .iter()
-        .flat_map(|rule| rule.matching.matching.kinds().flat_map(|selector| trigger_needs(rule, selector, catalog)));
+    let triggers = policy.rules.iter().flat_map(|rule| trigger_needs(rule, catalog, &|_| true));
     triggers.chain(rights.needs.iter().cloned()).collect()
 }
 
@@ -343,15 +386,19 @@ impl Reading<'_> {
         };
         let known =
             |text: Option<&String>| text.filter(|text| !PathPattern::is_open(text)).cloned().unwrap_or_default();
-        let subresource = path.subresource.as_deref().unwrap_or_default();
-        let is_any = PathPattern::is_open(subresource);
         let namespace = match &self.rights.home {
             Some(home) => home.clone(),
             None => known(path.namespace.as_ref()),
         };
+        let subresource = path.subresource.clone().unwrap_or_default();
+        if PathPattern::is_open(&subresource) {
+            // In RBAC only a rule for all resources of a group covers all subresources of one.
+            let needs = any_resource(part, &field, &namespace).into_iter();
+            return self.rights.needs.extend(needs.map(|need| Need { group: path.group.clone(), ..need }));
+        }
         self.rights.needs.push(Need {
-            resource: if is_any { ANY.to_owned() } else { path.resource },
-            subresource: if is_any { ANY.to_owned() } else { subresource.to_owned() },
+            resource: path.resource,
+            subresource,
             group: path.group,
             namespace,
             name: known(path.name.as_ref()),
@@ -645,7 +692,7 @@ mod tests {
                 {"name": "b", "apiCall": {"urlPath": "/api/v1/namespaces/n/pods/p/log"}},
                 {"name": "c", "apiCall": {"urlPath": "/version"}},
             ], "generate": {}}),
-            &["Lookup */* n/p", "Lookup pods/log n/p", "Path  //version"],
+            &["Lookup * n/", "Lookup */* n/", "Lookup pods/log n/p", "Path  //version"],
         );
     }
 

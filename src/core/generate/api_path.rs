@@ -95,7 +95,7 @@ impl ResourcePath {
 /// variable stands within one part: what an author is asked about is then what is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathPattern {
-    /// Any path at all: group, resource or the whole of it is a variable.
+    /// Any resource at all: group, resource or the whole path is a variable.
     Open,
     /// These parts; one that [`PathPattern::is_open`] stands for any text.
     Resource(ResourcePath),
@@ -131,7 +131,7 @@ impl PathPattern {
             _ => false,
         };
         match (self, path) {
-            (Self::Open, _) => true,
+            (Self::Open, path) => matches!(path, ApiPath::Resource(_)),
             (Self::Resource(pattern), ApiPath::Resource(path)) => {
                 pattern.group == path.group
                     && pattern.resource == path.resource
@@ -397,6 +397,8 @@ mod tests {
         for open in ["{{x}}", "/api/v1/{{x}}", "/apis/{{x}}/pods", "/api/{{x}}", "/api/v1/{{ x", "/api/v1/$(./../x)/y"]
         {
             assert_eq!(PathPattern::of(open), PathPattern::Open, "{open}");
+            check(open, "/api/v1/secrets", true);
+            check(open, "/version", false);
         }
     }
 

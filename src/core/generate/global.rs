@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::core::expr::{Expression, Runtime};
 
-use super::api_path::PathPattern;
 use super::bounds::InstallBounds;
 use super::context::{Call, decode};
 use super::evaluate::{Panicked, guarded};
@@ -60,7 +59,7 @@ impl GlobalEntry {
             GlobalSource::Resource(GlobalResource { group, resource, namespace, .. }) => {
                 gate.resource(group, resource, namespace.as_deref())
             }
-            GlobalSource::Poll(poll) => poll.call.fetch(&gate, &PathPattern::Open).map(drop),
+            GlobalSource::Poll(poll) => poll.call.fetch(&gate, &poll.call.written()).map(drop),
         }
     }
 
@@ -79,7 +78,7 @@ impl GlobalEntry {
 impl GlobalPoll {
     /// What to ask, if it passes the gate. An entry has no variables: what its author was asked about is what it calls.
     pub fn fetch(&self, bounds: &InstallBounds) -> Result<Fetch, Refusal> {
-        self.call.fetch(&Gate::new(&Reach::Cluster, bounds), &PathPattern::Open)
+        self.call.fetch(&Gate::new(&Reach::Cluster, bounds), &self.call.written())
     }
 
     /// The data in an answer to it.

@@ -43,6 +43,14 @@ impl Call {
         Ok(Self { target, body })
     }
 
+    /// The path of a call that has no variables, as it is written down.
+    pub fn written(&self) -> PathPattern {
+        match &self.target {
+            Target::Path(path) => PathPattern::of(path),
+            Target::Service { .. } => PathPattern::Open,
+        }
+    }
+
     /// Asks the gate. `asked` is the path as the policy writes it down.
     pub fn fetch(&self, gate: &Gate<'_>, asked: &PathPattern) -> Result<Fetch, Refusal> {
         match &self.target {

@@ -32,7 +32,7 @@ fn outbound(outbound: Outbound) -> InstallBounds {
 fn a_namespaced_policy_stays_at_home() {
     let (reach, bounds) = (Reach::Namespace("a".into()), bounds());
     let gate = Gate::new(&reach, &bounds);
-    let call = |path: &str| gate.call(path, None, &PathPattern::Open);
+    let call = |path: &str| gate.call(path, None, &PathPattern::of(path));
     assert!(gate.object(secret(), "a", "s").is_ok());
     assert!(gate.namespace("a").is_ok());
     assert!(gate.list(secret(), "a", String::new()).is_ok());
