@@ -17,8 +17,8 @@ mod reviewed;
 mod routes;
 mod validate;
 
-pub use desk::{MARK, POLICIES, RESOURCES, handle as handle_with};
+pub use desk::{POLICIES, RESOURCES, handle as handle_with};
 pub use mesh::MeshView;
 pub use port::{Accounts, Counter, Office, Trouble, View};
 pub use reviewed::ReviewKey;
-pub use routes::{Answer, DEFAULT, Outcome, PATHS, VALIDATE, handle, refuse_unauthenticated};
+pub use routes::{Answer, ENTRY_PATHS, Outcome, PATHS, handle, refuse_unauthenticated};

@@ -117,7 +117,7 @@ impl Cluster {
     /// All objects of a kind with some labels, in a namespace or in all.
     pub(super) fn list(&self, kind: &ApiKind, namespace: Option<&str>, labels: &str) -> anyhow::Result<Vec<Value>> {
         let selection =
-            Selection { namespace: namespace.map(str::to_owned), labels: labels.to_owned(), metadata_only: false };
+            Selection { namespace: namespace.map(str::to_owned), labels: labels.to_owned(), ..Selection::default() };
         Ok(self.runtime.block_on(self.api.list_all(kind, &selection))?)
     }
 

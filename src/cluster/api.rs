@@ -50,6 +50,8 @@ pub struct Selection {
     pub namespace: Option<String>,
     /// In the notation of a query; empty for all.
     pub labels: String,
+    /// The only object that is meant; empty for all. Permissions may be granted by that name.
+    pub name: String,
     /// Names and labels are enough.
     pub metadata_only: bool,
 }
@@ -101,6 +103,7 @@ impl Api {
         let mut query = Query::new(kind.path(selection.namespace.as_deref(), None)?);
         query.add("limit", &limit.to_string());
         query.add("labelSelector", &selection.labels);
+        query.select_name(&selection.name);
         query.add("continue", from);
         let accept = if selection.metadata_only { METADATA_LIST } else { JSON };
         let LeanList { metadata, items } =
@@ -225,6 +228,7 @@ impl Api {
         query.add("resourceVersion", version);
         query.add("timeoutSeconds", &seconds.to_string());
         query.add("labelSelector", &selection.labels);
+        query.select_name(&selection.name);
         let accept = if selection.metadata_only { METADATA } else { JSON };
         self.count("watch");
         request("watch", &kind.plural_name(), Method::GET, &query.path, accept, None)
@@ -322,6 +326,13 @@ impl Query {
             } else {
                 self.path.push_str(&format!("%{byte:02X}"));
             }
+        }
+    }
+
+    /// Selects one object, unless the name is empty.
+    fn select_name(&mut self, name: &str) {
+        if !name.is_empty() {
+            self.add("fieldSelector", &format!("metadata.name={name}"));
         }
     }
 

@@ -18,21 +18,10 @@ use tracing::info;
 
 use super::ClusterError;
 use super::upkeep::call;
-use crate::core::webhook_token::{WebhookTokens, without_token};
+use crate::core::webhook_token::{EntryPath, WebhookTokens, WebhookType, without_token};
 
 /// How often somebody else may be faster before we take a breath.
-const MOST_CONFLICTS: usize = 5;
-
-/// The two kinds of webhook configurations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WebhookType {
-    Validating,
-    Mutating,
-}
-
-/// The path that an entry calls, by the type of its configuration and its name. An entry that is not listed keeps the path
-/// that it has.
-pub type EntryPath = (WebhookType, &'static str, &'static str);
+const MOST_CONFLICTS: usize = 8;
 
 /// What entries must say.
 #[derive(Clone, Copy)]

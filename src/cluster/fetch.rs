@@ -53,7 +53,7 @@ impl Reader {
             Fetch::List(list) => match self.discovery.find(list.gvk()).await {
                 Ok(kind) => {
                     let namespace = list.namespace().map(str::to_owned);
-                    let selection = Selection { namespace, labels: list.selector().to_owned(), metadata_only: false };
+                    let selection = Selection { namespace, labels: list.selector().to_owned(), ..Selection::default() };
                     self.api.list_all(&kind, &selection).await.map(Value::Array)
                 }
                 Err(error) => Err(error),

@@ -20,12 +20,12 @@ use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
 use super::ClusterError;
-use super::configurations::{self, Change, EntryPath, Target, TokenPath, Wanted};
+use super::configurations::{self, Change, Target, TokenPath, Wanted};
 use super::kinds::ApiKind;
 use super::upkeep::{Changes, RESYNC, SETTLE, call, configuration_changes, drain, retry_pause, secret_changes};
 use crate::core::expr::Seed;
 use crate::core::integrity::MacKey;
-use crate::core::webhook_token::{TokenStep, WebhookToken, WebhookTokens};
+use crate::core::webhook_token::{EntryPath, TokenStep, WebhookToken, WebhookTokens};
 use stored::{Fresh, StoredKeys};
 
 /// What the store must know.

@@ -263,6 +263,7 @@ async fn labelled(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) ->
         Err(error) => return Err(error),
     };
     let namespace = policy.namespace.clone().filter(|_| kind.is_namespaced());
-    let selection = Selection { namespace, labels: selector(policy, Some(rule)), metadata_only: true };
+    let selection =
+        Selection { namespace, labels: selector(policy, Some(rule)), metadata_only: true, ..Selection::default() };
     shared.api.list_all(&kind, &selection).await
 }

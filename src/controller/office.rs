@@ -230,7 +230,7 @@ fn advance(shared: &Shared, stored: &Progress) -> Progress {
 /// Follows the ConfigMap of the operators' settings.
 pub(super) async fn follow_settings(shared: Arc<Shared>, name: String) {
     let kind = Arc::new(ApiKind::builtin("v1", "ConfigMap"));
-    let selection = Selection { namespace: Some(shared.namespace.clone()), ..Selection::default() };
+    let selection = Selection { namespace: Some(shared.namespace.clone()), name: name.clone(), ..Selection::default() };
     let (sender, mut events) = channel(16);
     let following = follow(shared.api.clone(), kind, selection, sender);
     let reading = async {

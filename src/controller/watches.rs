@@ -111,8 +111,12 @@ async fn one(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>) {
         // A source that is itself generated is seen by the watch of generated objects.
         Purpose::Sources => format!("{},{}!={}", labels::CLONE_SOURCE, labels::MANAGED_BY, labels::MANAGER),
     };
-    let selection =
-        Selection { namespace: key.namespace.clone(), labels, metadata_only: key.purpose == Purpose::Sources };
+    let selection = Selection {
+        namespace: key.namespace.clone(),
+        labels,
+        metadata_only: key.purpose == Purpose::Sources,
+        ..Selection::default()
+    };
     let (sender, events) = channel(64);
     let following = follow(shared.api.clone(), kind.clone(), selection, sender);
     match key.purpose {

@@ -38,6 +38,17 @@ pub struct PreviousToken {
     pub switched_at: Option<Timestamp>,
 }
 
+/// The two kinds of webhook configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WebhookType {
+    Validating,
+    Mutating,
+}
+
+/// The path that an entry calls, by the type of its configuration and its name. An entry that is not listed keeps the path
+/// that it has.
+pub type EntryPath = (WebhookType, &'static str, &'static str);
+
 /// What a rotation does next. All but `Wait` change what is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenStep {

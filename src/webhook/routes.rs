@@ -6,18 +6,31 @@ use hyper::{Method, StatusCode};
 use tracing::field::Empty;
 use tracing::{debug, info, info_span};
 
+use super::desk::{MARK, POLICIES};
 use super::mesh::{self, MeshView};
 use super::object::Skipped;
 use super::review::{self, Operation, Review, Status, Unreadable, Verdict};
 use super::validate::{is_judged, validate};
 use crate::core::json::{Document, Tree};
+use crate::core::webhook_token::{EntryPath, WebhookType};
 
 /// Judges policies.
-pub const VALIDATE: &str = "/validate";
+const VALIDATE: &str = "/validate";
 /// Completes objects of the mesh.
-pub const DEFAULT: &str = "/default";
+const DEFAULT: &str = "/default";
 /// The paths that API servers may call, cluster or not.
 pub const PATHS: &[&str] = &[VALIDATE, DEFAULT];
+
+/// The paths of the entries that the manifests install. They leave `path` out: Writ writes it with the token.
+pub const ENTRY_PATHS: &[EntryPath] = &[
+    (WebhookType::Validating, "policies.writ.dev", VALIDATE),
+    (WebhookType::Validating, "mesh-objects.writ.dev", VALIDATE),
+    (WebhookType::Validating, "generate-policies.writ.dev", POLICIES),
+    (WebhookType::Validating, "validate-policy.kyverno.svc", POLICIES),
+    (WebhookType::Mutating, "policies.writ.dev", DEFAULT),
+    (WebhookType::Mutating, "mesh-objects.writ.dev", DEFAULT),
+    (WebhookType::Mutating, "generate-policies.writ.dev", MARK),
+];
 
 /// What is judged by the new object alone.
 pub(super) type New<'a> = Review<'a, Document<'a>, Skipped>;

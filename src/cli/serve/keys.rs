@@ -7,21 +7,8 @@ use hyper::Uri;
 use hyper::http::request::Parts;
 use jiff::Timestamp;
 
-use crate::cluster::configurations::{EntryPath, WebhookType};
 use crate::cluster::keys::KeyReader;
 use crate::core::webhook_token::{WebhookToken, WebhookTokens};
-use crate::webhook::{DEFAULT, MARK, POLICIES, VALIDATE};
-
-/// The paths of the entries that the manifests install. They leave `path` out: Writ writes it with the token.
-pub(super) const ENTRIES: &[EntryPath] = &[
-    (WebhookType::Validating, "policies.writ.dev", VALIDATE),
-    (WebhookType::Validating, "mesh-objects.writ.dev", VALIDATE),
-    (WebhookType::Validating, "generate-policies.writ.dev", POLICIES),
-    (WebhookType::Validating, "validate-policy.kyverno.svc", POLICIES),
-    (WebhookType::Mutating, "policies.writ.dev", DEFAULT),
-    (WebhookType::Mutating, "mesh-objects.writ.dev", DEFAULT),
-    (WebhookType::Mutating, "generate-policies.writ.dev", MARK),
-];
 
 /// Where the token comes from.
 #[derive(Clone)]

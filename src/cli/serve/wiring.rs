@@ -19,7 +19,7 @@ use tracing::info;
 
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
-use super::keys::{ENTRIES, TokenSource};
+use super::keys::TokenSource;
 use super::routes::KnownRoutes;
 use super::{AdmissionArgs, CertificateArgs, ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
 use crate::cluster::keys::{KeyReader, KeySettings, KeyStore};
@@ -306,7 +306,7 @@ fn key_settings(
         secret,
         service: place.service.clone(),
         configurations,
-        entries: ENTRIES,
+        entries: webhook::ENTRY_PATHS,
         lifetime: certificates.cert_lifetime,
         grace: certificates.grace()?,
     })
