@@ -174,7 +174,8 @@ fn a_policy_is_asked_about_in_its_namespace_only() {
     let may = &[WRITE_POLICIES, "get,list,watch,create,update,patch,delete configmaps"];
     let Some(tenant) = tenant("webhook entries", may) else { return };
     let policy = HARMLESS.replace(", finalizers: [example.org/hold]", "");
-    let policy = policy.replace("  rules:", "  webhookConfiguration: {timeoutSeconds: 30}\n  rules:");
+    let policy =
+        policy.replace("  rules:", "  background: false\n  webhookConfiguration: {timeoutSeconds: 30}\n  rules:");
     apply(&tenant, &policy.replace("key: value", "key: \"{{request.userInfo.username}}\""), &[]);
     let ns = tenant.fill("NS");
     eventually(SOON, "the entry", || {

@@ -106,7 +106,7 @@ fn policies_that_went_with_their_crd_take_nothing_along() {
     });
     stage.is_there("secret", "out-a");
     // With the CRD back and the policy restored nothing has happened.
-    cluster.kubectl(["apply", "--server-side", "-k", crds]).ok();
+    cluster.kubectl(["apply", "--server-side", "--force-conflicts", "-k", crds]).ok();
     cluster.kubectl(["wait", "--for=condition=Established", "crd/clusterpolicies.kyverno.io"]).ok();
     let uid = stage.field("secret", "out-a", ".metadata.uid");
     eventually(SOON, "the policy", || {
