@@ -302,7 +302,8 @@ fn what_is_kept_for_rules_the_author_must_be_allowed_to_see() {
     );
     assert_eq!(response["status"]["code"], 403);
     // Somebody who changes nothing is asked nothing.
-    assert_eq!(world.offer(entry("secrets"), entry("secrets"))["allowed"], json!(true));
+    assert_eq!(world.offer(reviewed(entry("secrets")), entry("secrets"))["allowed"], json!(true));
+    assert_eq!(world.offer(entry("secrets"), entry("secrets"))["allowed"], json!(false), "nobody has reviewed it");
     assert_eq!(World::new().offer(json!(null), entry("secrets"))["allowed"], json!(true));
     let response = World::new().offer(json!(null), entry(""));
     assert_eq!(response["status"]["details"]["causes"][0]["field"], json!("spec.kubernetesResource.resource"));
@@ -825,7 +826,7 @@ fn a_path_that_leads_nowhere_is_told_which_do() {
     let body: Value = serde_json::from_slice(answer.response.body()).unwrap();
     assert_eq!(
         body["message"],
-        "no such path; known paths: /validate, /default, /policyvalidate, /validate/resources, /validate/fail, \
+        "no such path; known paths: /validate, /default, /policyvalidate, /policymutate, /validate/resources, /validate/fail, \
          /validate/ignore"
     );
 }
