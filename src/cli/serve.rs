@@ -3,6 +3,7 @@
 mod certificates;
 mod control_plane;
 mod front;
+mod keys;
 mod routes;
 mod wiring;
 
@@ -129,7 +130,15 @@ struct ClusterArgs {
     /// The Service that webhook configurations call.
     #[arg(long, env = "WRIT_SERVICE", default_value = "writ")]
     service: String,
-    /// The webhook configurations, validating and mutating, whose caBundle to keep right, separated by commas.
+    /// The Secret in which all replicas share the token of webhook paths, the key of message authentication codes and the
+    /// seed of random(). It must exist; Writ fills it and rotates the token at two thirds of --cert-lifetime.
+    #[arg(long, env = "WRIT_KEYS_SECRET", default_value = "writ-keys")]
+    keys_secret: String,
+    /// Take the token of webhook paths from this file: 64 hexadecimal digits, as `openssl rand -hex 32` prints them. Only with
+    /// --offline, where paths carry no token otherwise and every caller is answered.
+    #[arg(long, env = "WRIT_WEBHOOK_TOKEN_FILE", requires = "offline")]
+    webhook_token_file: Option<PathBuf>,
+    /// The webhook configurations, validating and mutating, whose caBundle and paths to keep right, separated by commas.
     #[arg(long, env = "WRIT_WEBHOOK_CONFIGURATION", default_value = "writ", value_delimiter = ',')]
     webhook_configuration: Vec<String>,
 }
@@ -143,7 +152,7 @@ struct GenerateArgs {
     /// The name of this replica.
     #[arg(long, env = "HOSTNAME", default_value = "writ")]
     identity: String,
-    /// The ConfigMap in which to remember how far rules have come; a Secret of that name has what random() starts from.
+    /// The ConfigMap in which to remember how far rules have come. It must exist.
     #[arg(long, env = "WRIT_PROGRESS", default_value = "writ-progress")]
     progress: String,
     /// The ConfigMap with resourceFilters, excludeGroups, generateSuccessEvents and so on.
@@ -167,6 +176,13 @@ struct GenerateArgs {
     /// Kyverno's deployments say it in the same variable.
     #[arg(long, env = "BACKGROUND_SCAN_INTERVAL", default_value = "1h", value_name = "DURATION", value_parser = duration::parse)]
     full_comparison_interval: Duration,
+    /// Run policies, exceptions and global context entries whose author admission has not reviewed: those that were stored
+    /// before the install, or restored from a backup. Default: false.
+    #[arg(long, env = "WRIT_RUN_UNREVIEWED_POLICIES", default_value_t = false, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    run_unreviewed_policies: bool,
+    /// Keep downstream for this long after its policy was found absent at start or with its CRD; the policy may come back.
+    #[arg(long, env = "WRIT_ABSENT_POLICY_GRACE", default_value = "60s", value_name = "DURATION", value_parser = duration::parse)]
+    absent_policy_grace: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ use super::api::{Api, Rehearsal};
 use super::discovery::Discovery;
 use super::kinds::ApiKind;
 use super::lease::Tenure;
+use super::own_writes::OwnWrites;
 use crate::core::generate::{Gate, InstallBounds, Reach, WriteTarget, labels};
 use crate::core::resource::{ObjectKey, text_at};
 
@@ -21,12 +22,26 @@ pub enum Method {
     Apply,
 }
 
+/// What became of an object that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    Done,
+    /// It was gone already.
+    Gone,
+    /// It has changed, and there is no reason any more to delete it.
+    Kept,
+}
+
+/// How often a deletion is repeated because the object has changed.
+const DELETE_ATTEMPTS: usize = 4;
+
 /// Writes with the rights of the service account, as long as this replica is the one that writes.
 #[derive(Clone)]
 pub struct Writer {
     api: Api,
     discovery: Arc<Discovery>,
     tenure: Tenure,
+    own_writes: Arc<OwnWrites>,
     /// The namespace of the install, where no rule writes.
     namespace: Arc<str>,
 }
@@ -42,6 +57,11 @@ pub enum WriteError {
     /// Another replica writes now.
     #[error("this replica does not hold the lease")]
     NotOurTurn,
+    /// Too many objects would be deleted because a policy is absent.
+    #[error(
+        "policy {policy} is absent, and the deletion of its {left} objects of a kind is held; if it is meant, create the policy again and delete it, or allow more with --delete-brake"
+    )]
+    Held { policy: String, left: usize },
 }
 
 impl WriteError {
@@ -49,7 +69,7 @@ impl WriteError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Cluster(error) => error.is_outage(),
-            Self::OutOfReach(_) => false,
+            Self::OutOfReach(_) | Self::Held { .. } => false,
             Self::NotOurTurn => true,
         }
     }
@@ -57,7 +77,11 @@ impl WriteError {
 
 impl Writer {
     pub fn new(api: Api, discovery: Arc<Discovery>, tenure: Tenure, namespace: &str) -> Self {
-        Self { api, discovery, tenure, namespace: namespace.into() }
+        Self { api, discovery, tenure, own_writes: Arc::default(), namespace: namespace.into() }
+    }
+
+    pub fn own_writes(&self) -> &OwnWrites {
+        &self.own_writes
     }
 
     pub async fn read(&self, key: &ObjectKey) -> Result<Option<Value>, WriteError> {
@@ -68,8 +92,10 @@ impl Writer {
 
     pub async fn create(&self, reach: &Reach, body: &Value) -> Result<Value, WriteError> {
         let (kind, target) = self.pass(reach, body).await?;
-        let WriteAddress { namespace, .. } = address(&target);
-        Ok(self.api.create(&kind, namespace, body).await?)
+        let write = self.own_writes.begin(target.key());
+        let stored = self.api.create(&kind, address(&target).namespace, body).await?;
+        write.stored(&stored);
+        Ok(stored)
     }
 
     /// Overwrites an object. For a replacement the body names the version that it replaces.
@@ -82,21 +108,46 @@ impl Writer {
     ) -> Result<Value, WriteError> {
         let (kind, target) = self.pass(reach, body).await?;
         let WriteAddress { namespace, name } = address(&target);
-        Ok(match method {
+        let write = self.own_writes.begin(target.key());
+        let stored = match method {
             Method::Replace => self.api.replace(&kind, namespace, name, body, rehearsal).await?,
             Method::Apply => self.api.apply(&kind, namespace, name, body, rehearsal).await?,
-        })
+        };
+        if rehearsal == Rehearsal::No {
+            write.stored(&stored);
+        }
+        Ok(stored)
     }
 
-    /// Deletes exactly this object; one that is gone already is fine.
-    pub async fn delete(&self, reach: &Reach, key: &ObjectKey, uid: &str) -> Result<(), WriteError> {
-        let (kind, target) = self.check(reach, key.clone()).await?;
-        let WriteAddress { namespace, name } = address(&target);
-        match self.api.delete(&kind, namespace, name, uid).await {
-            // A conflict means that another object has taken the name.
-            Ok(()) | Err(ClusterError::Missing { .. } | ClusterError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+    /// Deletes an object in the version in which it was seen. If it has changed since, `still` decides on the object as it
+    /// is stored now. Nothing is deleted if it is gone, or if another object has its name by now.
+    pub async fn delete(
+        &self,
+        reach: &Reach,
+        key: &ObjectKey,
+        seen: Basis<'_>,
+        still: impl Fn(&Value) -> bool,
+    ) -> Result<Deletion, WriteError> {
+        let uid = seen.uid.to_owned();
+        let mut version = seen.version.to_owned();
+        for _ in 0..DELETE_ATTEMPTS {
+            let (kind, target) = self.check(reach, key.clone()).await?;
+            let WriteAddress { namespace, name } = address(&target);
+            let basis = Basis { uid: &uid, version: &version };
+            match self.api.delete(&kind, namespace, name, basis).await {
+                Ok(()) => return Ok(Deletion::Done),
+                Err(ClusterError::Missing { .. }) => return Ok(Deletion::Gone),
+                Err(ClusterError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.api.find(&kind, namespace, name).await?.map(|object| kind.named(object)) {
+                Some(stored) if Basis::of(&stored).uid != uid => return Ok(Deletion::Gone),
+                Some(stored) if !still(&stored) => return Ok(Deletion::Kept),
+                Some(stored) => Basis::of(&stored).version.clone_into(&mut version),
+                None => return Ok(Deletion::Gone),
+            }
         }
+        Err(ClusterError::Conflict { resource: key.to_string() }.into())
     }
 
     /// Takes the labels of policy and rule off an object that is no longer followed.
@@ -138,8 +189,13 @@ impl Writer {
                 return Ok(());
             }
             *labels = Value::Object(changed);
+            let write = self.own_writes.begin(target.key());
             match self.api.replace(kind, namespace, name, &object, Rehearsal::No).await {
-                Ok(_) | Err(ClusterError::Missing { .. }) => return Ok(()),
+                Ok(stored) => {
+                    write.stored(&stored);
+                    return Ok(());
+                }
+                Err(ClusterError::Missing { .. }) => return Ok(()),
                 Err(ClusterError::Conflict { .. }) if !last => {}
                 Err(error) => return Err(error.into()),
             }

@@ -232,9 +232,14 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         self.observer.observe(Event::RequestStarted);
         let _end = Until(&self.observer, Event::RequestEnded);
         let version = request.version();
-        let (head, mut body) = request.into_parts();
+        let (mut head, mut body) = request.into_parts();
         let sends_unasked = !head.headers.contains_key(EXPECT);
-        let mut response = match self.read(&mut body, seat).await {
+        let screened = if seat == Seat::Taken { self.handler.screen(&mut head) } else { Ok(()) };
+        let read = match screened {
+            Ok(()) => self.read(&mut body, seat).await,
+            Err(rejection) => Err(rejection),
+        };
+        let mut response = match read {
             Ok((bytes, _turn, _share)) => self.handle(Request::from_parts(head, bytes)).await,
             Err(refusal) => {
                 self.observer.observe(Event::Refused(refusal.status()));

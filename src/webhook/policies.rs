@@ -16,6 +16,7 @@ use tracing::warn;
 
 use super::port::{Accounts, Office, Trouble};
 use super::review::{Operation, Request, Review, Status, Verdict};
+use super::reviewed::{no_key, operations, patched};
 use super::validate::{invalid, tell};
 use crate::compile::Findings;
 use crate::compile::generate::{self, Change, Need, Part, Rights};
@@ -24,6 +25,7 @@ use crate::core::catalog::Catalog;
 use crate::core::generate::{Honoured, Policy, Rule, Way};
 use crate::core::matching::KindSelector;
 use crate::core::problem::{FieldPath, Problem, Reason};
+use crate::core::reviewed;
 use crate::core::scalar::wildcard;
 
 /// The API group whose kinds came with Kyverno.
@@ -31,6 +33,9 @@ const KYVERNO: &str = "kyverno.io";
 
 /// Below the time-out of the webhook, so that the user gets a reason instead of a broken call.
 const LONGEST: Duration = Duration::from_secs(8);
+/// Told to whoever stores a policy that the mutating webhook did not mark: its name is generated, or that webhook is missing.
+const UNMARKED: &str =
+    "the policy is stored without the mark of Writ's mutating webhook, so it does not run before its next update";
 /// All groups, resources or verbs.
 const ANY: &str = "*";
 /// Questions under way at once.
@@ -44,6 +49,22 @@ pub(super) async fn judge<O: Office>(office: &O, review: &Review<'_, Value, Valu
     }
 }
 
+/// Marks an object as reviewed. Nothing is checked here: whatever the validating webhook denies is not stored.
+pub(super) fn mark<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> Verdict {
+    let Review { request, object, old_object } = review;
+    let is_write = matches!(request.operation, Operation::Create | Operation::Update);
+    let Some(object) = object.as_ref().filter(|_| is_write && request.sub_resource.is_empty()) else {
+        return Verdict::allow();
+    };
+    match office.mac_key() {
+        Some(key) => {
+            let wanted = reviewed::wanted_annotation(&key, object, old_object.as_ref());
+            patched(&operations(object, wanted.as_deref()))
+        }
+        None => no_key(),
+    }
+}
+
 async fn consider<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> Verdict {
     let Review { request, object, old_object } = review;
     match request.operation {
@@ -53,20 +74,40 @@ async fn consider<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> V
     let Some(object) = object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
-    let deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
-    if deleted || !request.sub_resource.is_empty() {
-        return Verdict::allow();
-    }
-    if generate::is_exception(object) {
-        return judge_exception(request, object, office.honoured());
-    }
-    if generate::is_global_entry(object) {
-        return consider_global(office, request, object, old_object.as_ref()).await;
-    }
-    if !generate::is_policy(object) {
-        return Verdict::allow();
-    }
     let old = old_object.as_ref();
+    if !request.sub_resource.is_empty() || old.is_some_and(|old| is_end(object, old)) {
+        return Verdict::allow();
+    }
+    let Some(key) = office.mac_key() else { return no_key() };
+    let keeps_review = old.is_some_and(|old| reviewed::keeps_review(&key, object, old));
+    let mut verdict = if generate::is_exception(object) {
+        judge_exception(request, object, office.honoured())
+    } else if generate::is_global_entry(object) {
+        consider_global(office, request, object, keeps_review).await
+    } else if generate::is_policy(object) {
+        consider_policy(office, request, object, old, keeps_review).await
+    } else {
+        return Verdict::allow();
+    };
+    if verdict.allowed && !reviewed::is_reviewed(&key, object) {
+        verdict.warnings.insert(0, UNMARKED.to_owned());
+    }
+    verdict
+}
+
+/// Whether an update of an object that is being deleted changes nothing, and gives it no review that it had not before.
+fn is_end(object: &Value, old: &Value) -> bool {
+    let kept = reviewed::annotation(object) == reviewed::annotation(old);
+    reviewed::is_bookkeeping_at_the_end(object, old) && kept
+}
+
+async fn consider_policy<O: Office>(
+    office: &O,
+    request: &Request<'_>,
+    object: &Value,
+    old: Option<&Value>,
+    keeps_review: bool,
+) -> Verdict {
     let mut case = Case::open(object, office.catalog());
     if case.is_doubtful() {
         match office.refreshed().await {
@@ -80,8 +121,8 @@ async fn consider<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> V
     let Some(policy) = policy.filter(|_| errors.is_empty()) else {
         return Verdict { warnings: tell(&warnings), ..Verdict::deny(invalid(request, &errors)) };
     };
-    // Bookkeeping of others: labels, finalizers. Nothing is asked of anybody who changes nothing.
-    if old.is_some_and(|old| same_content(old, object)) {
+    // Bookkeeping of others: labels, finalizers. Nothing is asked of anybody who changes nothing about a reviewed policy.
+    if keeps_review {
         return Verdict { warnings: tell(&warnings), ..Verdict::allow() };
     }
     let mut targets_changed = false;
@@ -136,7 +177,7 @@ fn judge_exception(request: &Request<'_>, object: &Value, honoured: &Honoured) -
 }
 
 /// The verdict on an entry. Rules of others will see its data, so its author must be allowed to.
-async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &Value, old: Option<&Value>) -> Verdict {
+async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &Value, keeps_review: bool) -> Verdict {
     let (_, Findings { mut errors, warnings, .. }) = generate::global_entry(object);
     let rights = generate::rights(object, &|_| None);
     errors.extend(generate::name_install(object, None, &rights, office.install_namespace()));
@@ -144,7 +185,7 @@ async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &
     if !errors.is_empty() {
         return Verdict { warnings, ..Verdict::deny(invalid(request, &errors)) };
     }
-    if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
+    if keeps_review {
         return Verdict { warnings, ..Verdict::allow() };
     }
     let questions =
@@ -211,18 +252,6 @@ fn triggers(policy: &Policy, catalog: &Catalog, of: impl Fn(&Rule) -> bool) -> V
 
 fn is_pattern(selector: &KindSelector) -> bool {
     wildcard::is_pattern(&selector.kind) || wildcard::is_pattern(&selector.subresource)
-}
-
-/// Whether two versions of a policy say the same: annotations count, one of them is a setting.
-fn same_content(old: &Value, new: &Value) -> bool {
-    // The copy that kubectl keeps is not part of either, and may be missing in one of them.
-    const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
-    let annotations = |policy: &Value| -> BTreeMap<String, Value> {
-        let all = policy.pointer("/metadata/annotations").and_then(Value::as_object);
-        let told = all.into_iter().flatten().filter(|(key, _)| *key != COPY);
-        told.map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    old.get("spec") == new.get("spec") && annotations(old) == annotations(new)
 }
 
 /// The questions about one policy or entry.

@@ -17,15 +17,26 @@ use writ::server::{Bound, Limits, Shutdown};
 const SOON: Duration = Duration::from_secs(20);
 
 /// What is stored, and how the next calls go wrong.
-#[derive(Default)]
 struct World {
     secret: Option<Value>,
     version: u32,
     bundle: Option<String>,
-    /// So many reads of the Secret find nothing, as if it were about to be written.
+    /// So many reads find the Secret as it was shipped, as if it were about to be written.
     unseen: usize,
     outages: usize,
     refusals: VecDeque<Refusal>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        let (secret, refusals) = (Some(shipped()), VecDeque::new());
+        Self { secret, version: 0, bundle: None, unseen: 0, outages: 0, refusals }
+    }
+}
+
+/// The Secret as the manifests ship it.
+fn shipped() -> Value {
+    json!({"metadata": {"name": "pair", "namespace": "ns", "resourceVersion": "shipped"}})
 }
 
 /// Why a patch is refused.
@@ -107,7 +118,7 @@ impl World {
             Method::GET if !named => list(),
             Method::GET if self.unseen > 0 => {
                 self.unseen -= 1;
-                failure(404, "NotFound", "not there yet")
+                respond(200, &shipped())
             }
             Method::GET => match &self.secret {
                 Some(secret) => respond(200, secret),
@@ -117,13 +128,17 @@ impl World {
                 self.outages -= 1;
                 failure(500, "InternalError", "not now")
             }
-            Method::POST if self.secret.is_some() => failure(409, "AlreadyExists", "somebody was faster"),
-            _ => {
-                self.version += 1;
+            Method::PUT => {
                 let mut secret: Value = serde_json::from_slice(request.body()).unwrap();
+                let stored = self.secret.as_ref().map(|stored| &stored["metadata"]["resourceVersion"]);
+                if stored != Some(&secret["metadata"]["resourceVersion"]) {
+                    return failure(409, "Conflict", "somebody was faster");
+                }
+                self.version += 1;
                 secret["metadata"]["resourceVersion"] = self.version.to_string().into();
                 respond(200, self.secret.insert(secret))
             }
+            _ => failure(403, "Forbidden", "not with the permissions of the manifests"),
         }
     }
 
@@ -202,31 +217,48 @@ async fn whoever_comes_second_takes_the_pair_of_the_first_and_complains_of_nothi
     server.world().unseen = 1;
     let (_second, mut reports) = server.keeper();
     let second = settled(&mut reports).await;
-    assert_eq!(server.world().unseen, 0, "the second began without a Secret");
+    assert_eq!(server.world().unseen, 0, "the second began with an empty Secret");
     assert_eq!(second.unit, first.unit);
     assert_eq!((first.failures, second.failures), (0, 0));
 }
 
 #[tokio::test]
-async fn a_deleted_secret_comes_back_as_it_was_even_if_writing_fails_at_first() {
+async fn a_secret_that_is_shipped_anew_gets_back_what_it_held_even_if_writing_fails_at_first() {
     let server = Server::start().await;
     let (_keeper, mut reports) = server.keeper();
     let before = settled(&mut reports).await;
     let stored = {
         let mut world = server.world();
         world.outages = 2;
-        world.secret.take().unwrap()
+        world.secret.replace(shipped()).unwrap()
     };
     server.touched.notify_one();
     timeout(SOON, reports.wait_for(|report| report.failures == 2)).await.expect("two failures").unwrap();
     let back = async {
-        while server.world().secret.is_none() {
+        while server.world().secret.as_ref().unwrap().get("data").is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     timeout(SOON, back).await.expect("the Secret is back");
     assert_eq!(server.world().secret.as_ref().unwrap()["data"], stored["data"]);
     assert_eq!(reports.borrow().unit, before.unit);
+}
+
+#[tokio::test]
+async fn a_missing_secret_is_told_with_what_to_do_and_takes_nothing_from_what_is_served() {
+    let server = Server::start().await;
+    server.world().secret = None;
+    let (_keeper, mut reports) = server.keeper();
+    let told = timeout(SOON, reports.wait_for(|report| report.failures > 0)).await.expect("a failure").unwrap().clone();
+    let trouble = told.trouble.expect("a reason");
+    assert_eq!(trouble, "secrets/ns/pair does not exist; it is part of the install: apply the manifests again");
+    server.world().secret = Some(shipped());
+    let before = settled(&mut reports).await;
+    server.world().secret = None;
+    server.touched.notify_one();
+    timeout(SOON, reports.wait_for(|report| report.failures > before.failures)).await.expect("a failure").unwrap();
+    let after = reports.borrow().clone();
+    assert_eq!((after.unit, after.trouble), (before.unit, None));
 }
 
 #[tokio::test]

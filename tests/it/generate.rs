@@ -4,6 +4,7 @@ mod budgets;
 mod commands;
 mod context;
 mod exceptions;
+mod leaks;
 mod outcomes;
 mod validation;
 

@@ -3,20 +3,39 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use writ::core::access::{Access, Subject};
 use writ::core::catalog::{ApiResource, Catalog};
 use writ::core::generate::request::UpdateRequest;
 use writ::core::generate::{Answer, ExceptionKey, Facts, Fetch, Honoured, InstallBounds, Policy};
+use writ::core::integrity::MacKey;
 use writ::core::kinds::Scope;
 use writ::core::matching::Requester;
+use writ::core::reviewed::{ReviewState, code, is_reviewed};
 use writ::core::settings::Settings;
 use writ::index::Index;
 use writ::webhook::{Accounts, Counter, Office, Trouble, View, handle_with};
 
 const INSTALL: &str = "writ-system";
 const WRITER: &str = "system:serviceaccount:writ-system:writ";
+
+fn key() -> MacKey {
+    MacKey::new(&[7; 32]).expect("32 bytes")
+}
+
+/// A policy as it is stored after a review.
+fn reviewed(mut policy: Value) -> Value {
+    let code = code(&key(), &policy);
+    let annotations = &mut policy["metadata"]["annotations"];
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    annotations["writ.dev/reviewed"] = code.into();
+    policy
+}
 
 /// A cluster that answers as it is told.
 struct World {
@@ -29,6 +48,7 @@ struct World {
     objection: Option<&'static str>,
     settings: Value,
     honoured: Honoured,
+    key: Option<MacKey>,
     /// Objects and lists by what is looked up.
     answers: BTreeMap<String, Value>,
     /// What the API server would store.
@@ -49,6 +69,7 @@ impl World {
             objection: None,
             settings: json!({}),
             honoured: Honoured::Everywhere,
+            key: Some(key()),
             answers: BTreeMap::new(),
             rehearsed: None,
             full: false,
@@ -59,7 +80,7 @@ impl World {
     }
 
     fn with(mut self, policy: Value) -> Self {
-        let transition = self.index.apply(policy, &|gvk| Catalog::builtin().scope(gvk));
+        let transition = self.index.apply(policy, ReviewState::Reviewed, &|gvk| Catalog::builtin().scope(gvk));
         assert_eq!(transition.new.problems, []);
         self
     }
@@ -77,17 +98,26 @@ impl World {
         body["response"].clone()
     }
 
+    /// The answer to a policy that both webhooks are asked about, as an API server does.
+    fn admit(&self, mut request: Value) -> Value {
+        let marked = self.call("/policymutate", request.clone());
+        assert_eq!(marked["allowed"], true, "{marked}");
+        if let Some(patch) = marked["patch"].as_str() {
+            let patch = STANDARD.decode(patch).expect("base64");
+            let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("a patch");
+            json_patch::patch(&mut request["object"], &patch).expect("it applies");
+        }
+        self.call("/policyvalidate", request)
+    }
+
     /// Offers a policy to admission.
     fn offer(&self, old: Value, new: Value) -> Value {
         let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
-        self.call(
-            "/policyvalidate",
-            json!({
-                "operation": operation, "object": new, "oldObject": old, "name": "p",
-                "kind": {"group": "kyverno.io", "version": "v1", "kind": "ClusterPolicy"},
-                "userInfo": {"username": "jane", "groups": ["devs"]},
-            }),
-        )
+        self.admit(json!({
+            "operation": operation, "object": new, "oldObject": old, "name": "p",
+            "kind": {"group": "kyverno.io", "version": "v1", "kind": "ClusterPolicy"},
+            "userInfo": {"username": "jane", "groups": ["devs"]},
+        }))
     }
 }
 
@@ -128,6 +158,10 @@ impl Office for World {
         Ok(self.answers.get(name).cloned())
     }
 
+    fn mac_key(&self) -> Option<MacKey> {
+        self.key.clone()
+    }
+
     fn honoured(&self) -> &Honoured {
         &self.honoured
     }
@@ -166,7 +200,12 @@ impl Counter for World {
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {
-        self.answers.get(&fetch.to_string()).cloned().map_or(Answer::Absent, Answer::found)
+        let selector = match fetch {
+            Fetch::List(list) => list.selector(),
+            _ => "",
+        };
+        let asked = format!("{fetch} {selector}");
+        self.answers.get(asked.trim_end()).cloned().map_or(Answer::Absent, Answer::found)
     }
 
     async fn rehearse(&self, _: &Policy, _: &Value, _: &Value) -> Result<Value, Trouble> {
@@ -494,13 +533,77 @@ fn bookkeeping_asks_nobody() {
     let world = World { denied: vec!["jane create"], ..World::new() };
     let mut new = policy(json!({}));
     new["metadata"]["finalizers"] = json!(["x"]);
+    new["metadata"]["labels"] = json!({"team": "a"});
     let mut old = policy(json!({}));
     old["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"});
-    assert_eq!(warnings(&world.offer(old, new.clone())), [""; 0]);
-    new["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    new["spec"] = json!({});
-    assert_eq!(warnings(&world.offer(policy(json!({})), new)), [""; 0]);
+    assert_eq!(warnings(&world.offer(reviewed(old), new.clone())), [""; 0]);
+    let mut end = policy(json!({}));
+    end["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(warnings(&world.offer(end.clone(), end)), [""; 0], "a finalizer may be removed from any policy");
     assert_eq!(*world.asked.lock().unwrap(), [""; 0]);
+}
+
+#[test]
+fn the_author_is_asked_about_whatever_nobody_has_reviewed() {
+    let world = World { denied: vec!["jane create"], ..World::new() };
+    let denied = |old: Value, new: Value| {
+        let response = world.offer(old, new);
+        assert!(message(&response).contains("user `jane` is not allowed to create"), "{response}");
+    };
+    let mut labelled = policy(json!({}));
+    labelled["metadata"]["labels"] = json!({"team": "a"});
+    denied(policy(json!({})), labelled);
+    let mut forged = policy(json!({}));
+    forged["metadata"]["annotations"] = json!({"writ.dev/reviewed": "00"});
+    denied(forged.clone(), forged);
+    let mut changed = policy(json!({"generate": {"name": "d"}}));
+    changed["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    denied(reviewed(policy(json!({}))), changed);
+    let mut end = policy(json!({}));
+    end["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut pruning = end.clone();
+    pruning["metadata"]["annotations"] = json!({"writ.dev/prune": "true"});
+    denied(end, pruning);
+}
+
+#[test]
+fn the_mark_is_the_one_of_the_content() {
+    let world = World::new();
+    let mark = |object: Value, old: Value| {
+        let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+        let request = json!({"operation": operation, "object": object, "oldObject": old});
+        let response = world.call("/policymutate", request);
+        let patch = STANDARD.decode(response["patch"].as_str().unwrap_or("W10=")).expect("base64");
+        let mut marked = object;
+        json_patch::patch(&mut marked, &serde_json::from_slice::<json_patch::Patch>(&patch).expect("a patch"))
+            .expect("it applies");
+        marked
+    };
+    let forged = |code: &str| {
+        let mut forged = policy(json!({}));
+        forged["metadata"]["annotations"] = json!({"writ.dev/reviewed": code});
+        forged
+    };
+    assert!(is_reviewed(&key(), &mark(forged("00"), json!(null))));
+    let other = forged(&code(&key(), &policy(json!({"generate": {"name": "d"}}))));
+    assert!(is_reviewed(&key(), &mark(other, policy(json!({})))));
+    let mut ending = reviewed(policy(json!({})));
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut stripped = ending.clone();
+    stripped["metadata"]["annotations"] = json!({});
+    assert_eq!(mark(stripped.clone(), ending.clone()), ending, "what was reviewed stays so");
+    assert_eq!(mark(ending, stripped.clone()), stripped, "and nothing else becomes so");
+    let response = world.call("/policyvalidate", json!({"operation": "CREATE", "object": policy(json!({}))}));
+    assert!(warnings(&response)[0].contains("does not run before its next update"), "{response}");
+}
+
+#[test]
+fn without_the_key_no_policy_is_taken() {
+    let world = World { key: None, ..World::new() };
+    for path in ["/policymutate", "/policyvalidate"] {
+        let response = world.call(path, json!({"operation": "CREATE", "object": policy(json!({}))}));
+        assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(503)), "{path}");
+    }
 }
 
 #[test]
@@ -543,7 +646,7 @@ fn what_only_admission_knows_is_stored_first() {
     assert_eq!(warnings(&world.call("/validate/resources", created)), [""; 0]);
     let stored = world.stored.lock().unwrap();
     let [request] = &stored[..] else { panic!("{stored:?}") };
-    assert_eq!((request.policy.to_string().as_str(), request.entries.len(), request.ours), ("p", 1, true));
+    assert_eq!((request.policy.to_string().as_str(), request.entries.len()), ("p", 1));
     let entry = &request.entries[0];
     assert_eq!((entry.rule.as_str(), entry.trigger.uid.as_str(), entry.delete), ("r", "u-ns", false));
     let admission = request.admission.as_ref().unwrap();
@@ -619,7 +722,7 @@ fn a_dry_run_is_told_what_would_happen() {
     own["userInfo"]["username"] = WRITER.into();
     assert_eq!(warnings(&world.call("/validate/resources", own)), [""; 0], "its own rehearsals need no preview");
 
-    let list = "list of v1 ConfigMap with labels app.kubernetes.io/managed-by=kyverno,generate.kyverno.io/policy-name=p,\
+    let list = "list of v1 ConfigMap by labels app.kubernetes.io/managed-by=kyverno,generate.kyverno.io/policy-name=p,\
                 generate.kyverno.io/policy-namespace=,generate.kyverno.io/rule-name=r,generate.kyverno.io/trigger-uid=u-ns";
     world.answers.insert(list.into(), json!([stored]));
     let response = world.call("/validate/resources", dry("DELETE", json!(null), namespace(json!({}))));
@@ -667,7 +770,7 @@ fn exceptions_are_judged_where_policies_are() {
         let kind = json!({"group": "kyverno.io", "version": "v2", "kind": "PolicyException"});
         let request =
             json!({"operation": "CREATE", "object": exception, "name": "e", "namespace": "team", "kind": kind});
-        world.call("/policyvalidate", request)
+        world.admit(request)
     };
     for honoured in ["*", "team"] {
         assert_eq!(offer(honoured, exception()), json!({"uid": "u-1", "allowed": true}));

@@ -16,6 +16,7 @@ use super::AdmissionArgs;
 use crate::cluster::apply::{Basis, replacement};
 use crate::cluster::bindings::Bindings;
 use crate::cluster::discovery::Discovery;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::registration::{Names, Registrar};
 use crate::cluster::{Api, ClusterError, Reader, Rehearsal, access};
@@ -25,6 +26,7 @@ use crate::core::catalog::Catalog;
 use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
 use crate::core::generate::{Answer, Facts, Fetch, Honoured, InstallBounds, Outbound, Policy};
+use crate::core::integrity::MacKey;
 use crate::core::matching::{Requester, UserPatterns};
 use crate::core::resource::ObjectKey;
 use crate::core::settings::{Settings, WebhookSettings};
@@ -60,6 +62,7 @@ pub(super) struct Front {
     namespace: String,
     honoured: Honoured,
     requests: ApiKind,
+    keys: KeyReader,
 }
 
 impl Front {
@@ -71,6 +74,7 @@ impl Front {
         installed: String,
         honoured: Honoured,
         controller: &Controller,
+        keys: KeyReader,
     ) -> Self {
         let names = Names {
             installed,
@@ -82,7 +86,7 @@ impl Front {
         Self {
             reader: controller.reader(),
             outbound: controller.outbound(),
-            registrar: Registrar::new(api.clone(), names),
+            registrar: Registrar::new(api.clone(), names, keys.clone()),
             bindings: Bindings::new(api.clone()),
             snapshot: controller.snapshot(),
             settings: controller.settings(),
@@ -91,6 +95,7 @@ impl Front {
             fresh: Mutex::default(),
             own_name: OnceCell::new(),
             requests: ApiKind::builtin("kyverno.io/v2", "UpdateRequest"),
+            keys,
             api,
             discovery,
             args,
@@ -279,6 +284,10 @@ impl Office for Front {
         self.api.find(&kind, None, name).await.map_err(|error| error.to_string())
     }
 
+    fn mac_key(&self) -> Option<MacKey> {
+        self.keys.current().map(|keys| keys.mac.clone())
+    }
+
     fn honoured(&self) -> &Honoured {
         &self.honoured
     }
@@ -305,7 +314,7 @@ impl Counter for Front {
     }
 
     async fn store(&self, request: &UpdateRequest) -> Result<(), Trouble> {
-        let body = request.write(&self.namespace);
+        let body = request.write_signed(&self.namespace, &self.keys.ready().await.mac);
         let stored = self.api.create(&self.requests, Some(&self.namespace), &body).await;
         stored.map(drop).map_err(|error| error.to_string())
     }

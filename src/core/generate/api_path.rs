@@ -29,19 +29,30 @@ pub struct ResourcePath {
     pub query: Vec<(String, String)>,
 }
 
-/// Why a path is no path.
+/// Why a path is no path. The path itself may hold values that were looked up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` is no path of the API server: {reason}")]
+#[error("the path is no path of the API server: {reason}")]
 pub struct PathError {
-    pub path: String,
     pub reason: &'static str,
 }
 
 const LONGEST: usize = 8192;
+/// Parameters that make an answer go on for ever.
+const ENDLESS: [&str; 2] = ["watch", "follow"];
+/// Subresources that are connections, not answers.
+const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
 impl ApiPath {
     pub fn parse(text: &str) -> Result<Self, PathError> {
-        parse(text).map_err(|reason| PathError { path: text.chars().take(200).collect(), reason })
+        parse(text).map_err(|reason| PathError { reason })
+    }
+
+    /// The path for messages: parameters may hold values that were looked up.
+    pub fn without_query(&self) -> impl fmt::Display {
+        fmt::from_fn(move |f| match self {
+            Self::Resource(path) => path.write_path(f),
+            Self::Discovery(path) => f.write_str(path),
+        })
     }
 
     /// The namespace that the path stays in: of its objects, or the Namespace object that it names itself.
@@ -57,6 +68,21 @@ impl ApiPath {
 impl ResourcePath {
     fn is_namespace_object(&self) -> bool {
         self.group.is_empty() && self.resource == "namespaces" && self.namespace.is_none()
+    }
+
+    fn write_path(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.as_str() {
+            "" => write!(f, "/api/{}", self.version)?,
+            group => write!(f, "/apis/{group}/{}", self.version)?,
+        }
+        if let Some(namespace) = &self.namespace {
+            write!(f, "/namespaces/{namespace}")?;
+        }
+        write!(f, "/{}", self.resource)?;
+        for part in [&self.name, &self.subresource].into_iter().flatten() {
+            write!(f, "/{part}")?;
+        }
+        Ok(())
     }
 
     /// The value of a query parameter.
@@ -162,6 +188,9 @@ fn parse(text: &str) -> Result<ApiPath, &'static str> {
         check_part(part)?;
     }
     let query = parse_query(query)?;
+    if query.iter().any(|(key, value)| ENDLESS.contains(&key.as_str()) && !matches!(value.as_str(), "false" | "0")) {
+        return Err("`watch` and `follow` give answers without end");
+    }
     let (group, version, rest) = match parts.as_slice() {
         ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
@@ -174,8 +203,9 @@ fn parse(text: &str) -> Result<ApiPath, &'static str> {
         }
         _ => return Err("it must be `/api/VERSION/…`, `/apis/GROUP/VERSION/…` or `/version`"),
     };
+    // Older spellings: of a watch, which has no end, and of a connection.
     if let ["watch" | "proxy", ..] = rest {
-        return Err("`watch` and `proxy` before a resource are older spellings that are not followed");
+        return Err("`watch`, `follow` and `proxy` give answers without end");
     }
     let (namespace, rest) = match rest {
         // `status` and `finalize` are parts of the Namespace itself.
@@ -190,6 +220,9 @@ fn parse(text: &str) -> Result<ApiPath, &'static str> {
         [resource, name, subresource] => (*resource, Some(*name), Some(*subresource)),
         _ => return Err("it has more parts than namespace, resource, name and subresource"),
     };
+    if subresource.is_some_and(|subresource| CONNECTIONS.contains(&subresource)) {
+        return Err("`exec`, `attach`, `portforward` and `proxy` open connections");
+    }
     Ok(ApiPath::Resource(ResourcePath {
         group: group.to_owned(),
         version: version.to_owned(),
@@ -262,17 +295,7 @@ impl fmt::Display for ApiPath {
 
 impl fmt::Display for ResourcePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.group.as_str() {
-            "" => write!(f, "/api/{}", self.version)?,
-            group => write!(f, "/apis/{group}/{}", self.version)?,
-        }
-        if let Some(namespace) = &self.namespace {
-            write!(f, "/namespaces/{namespace}")?;
-        }
-        write!(f, "/{}", self.resource)?;
-        for part in [&self.name, &self.subresource].into_iter().flatten() {
-            write!(f, "/{part}")?;
-        }
+        self.write_path(f)?;
         for (position, (key, value)) in self.query.iter().enumerate() {
             f.write_str(if position == 0 { "?" } else { "&" })?;
             encode(key, f)?;
@@ -340,6 +363,9 @@ mod tests {
             "/api/v1/watch/secrets",
             "/api/v1/watch/namespaces/a",
             "/api/v1/proxy/nodes/n",
+            "/api/v1/namespaces/a/%2e%2e/b/pods",
+            "/api/v1/namespaces/a/pods#x",
+            "/api/v1/namespaces/a/pods?x=1#y",
         ] {
             assert!(ApiPath::parse(text).is_err(), "{text}");
         }
@@ -373,6 +399,29 @@ mod tests {
             assert_eq!(PathPattern::of(open), PathPattern::Open, "{open}");
             check(open, "/api/v1/secrets", true);
             check(open, "/version", false);
+        }
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        for text in [
+            "/api/v1/namespaces/a/pods?watch=true",
+            "/api/v1/namespaces/a/pods?limit=1&watch=1",
+            "/api/v1/namespaces/a/pods?watch",
+            "/api/v1/namespaces/a/pods?w%61tch=true",
+            "/api/v1/namespaces/a/pods/b/log?follow=true",
+            "/api/v1/namespaces/a/pods/b/exec",
+            "/api/v1/namespaces/a/pods/b/attach",
+            "/api/v1/namespaces/a/pods/b/portforward",
+            "/api/v1/namespaces/a/pods/b/proxy",
+            "/api/v1/nodes/n/proxy",
+            "/api/v1/watch/pods",
+            "/apis/apps/v1/watch/namespaces/a/deployments",
+        ] {
+            assert!(ApiPath::parse(text).is_err(), "{text}");
+        }
+        for text in ["/api/v1/namespaces/a/pods?watch=false", "/api/v1/namespaces/a/pods/b/log?tailLines=5"] {
+            assert!(ApiPath::parse(text).is_ok(), "{text}");
         }
     }
 

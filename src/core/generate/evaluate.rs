@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::core::condition::{Conditions, Unresolved};
+use crate::core::condition::{Conditions, Resolver, Unresolved};
 use crate::core::expr::{Runtime, Scope, Template};
 use crate::core::matching::{NeedsNamespaceLabels, Operation, Outcome, Request};
 use crate::core::problem::FieldPath;
@@ -57,8 +57,23 @@ pub enum Applicability {
     Needs(Fetch),
 }
 
-/// Evaluates a rule for a trigger, as far as the facts go.
+/// Evaluates a rule for a trigger, as far as the facts go. A panic is an error of this evaluation and of nothing else: policies
+/// are written by many, and one that meets a fault of the engine must not end the work of the others.
 pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
+    guarded(|| evaluate_once(rule, trigger, facts))
+        .unwrap_or_else(|Panicked| Err(rule.error(rule.field.clone(), Cause::Panicked)))
+}
+
+/// What it was doing is lost.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Panicked;
+
+/// Runs a part of the engine. Whatever it was changing when it panicked is dropped with it, or is a cache that is filled anew.
+pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map_err(|_| Panicked)
+}
+
+fn evaluate_once(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
     let gate = Gate::new(&rule.reach, &facts.bounds);
     if let Err(refusal) = trigger.keys().try_for_each(|key| gate.trigger(&key)) {
         return Ok(Evaluation::OutOfReach { because: refusal.to_string() });
@@ -169,7 +184,7 @@ pub(super) fn with_namespace_labels<T>(
             }
         };
     }
-    Err(error(Cause::Shape("the labels of the namespace were asked for twice".to_owned())))
+    Err(error(Cause::Malformed("the labels of the namespace were asked for twice")))
 }
 
 /// Evaluates until nothing is missing, answering each request at once. Ends after a bounded number of rounds.
@@ -200,8 +215,7 @@ pub(super) fn hold(
     scope: &dyn Scope,
     runtime: &Runtime,
 ) -> Result<Option<String>, Unresolved<Cause>> {
-    let verdict =
-        conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
+    let verdict = conditions.evaluate(&mut Operands { scope, runtime })?;
     if verdict.holds {
         return Ok(None);
     }
@@ -210,6 +224,24 @@ pub(super) fn hold(
         "" => failure,
         message => format!("{message} ({failure})"),
     }))
+}
+
+/// Substitutes the operands of conditions, and pays for comparing them from the budget of the evaluation.
+struct Operands<'o> {
+    scope: &'o dyn Scope,
+    runtime: &'o Runtime,
+}
+
+impl Resolver<Template, Cause> for Operands<'_> {
+    fn resolve(&mut self, operand: &Template) -> Result<Value, Cause> {
+        operand.substitute(self.scope, self.runtime).map_err(Cause::from)
+    }
+
+    fn pay(&mut self, steps: usize) -> Result<(), Cause> {
+        self.runtime
+            .pay("the comparison", steps)
+            .map_err(|reason| Cause::Expression { expression: "preconditions".to_owned(), reason: Box::new(reason) })
+    }
 }
 
 enum Verdict {

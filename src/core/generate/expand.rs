@@ -11,6 +11,8 @@ use crate::core::condition::Conditions;
 use crate::core::expr::{Runtime, Scope, Template};
 use crate::core::problem::FieldPath;
 use crate::core::resource::{Gvk, ObjectKey, text_at};
+use crate::core::scalar::json_text::json_bytes;
+use crate::core::shape::ValueShape;
 
 use super::body::{dress, strip};
 use super::context::{Frame, Session};
@@ -18,7 +20,6 @@ use super::error::Cause;
 use super::facts::Answer;
 use super::gate::KindText;
 use super::identity::{Selection, gvk_of, key_of, source_key, text};
-use super::json_bytes;
 use super::labels;
 use super::plan::{Failure, Mode, Place, Plan, Source, Target};
 use super::rule::{Loop, Output, Pattern, Rule, Targets};
@@ -153,7 +154,7 @@ impl<'e> Expansion<'e> {
                 Some(Value::Object(body)) => body,
                 None | Some(Value::Null) => Map::new(),
                 Some(other) => {
-                    let cause = Cause::NotObject { what: "data", found: other.to_string() };
+                    let cause = Cause::NotObject { what: "data", found: ValueShape::of(&other) };
                     return Err((pattern.field.field("data"), cause));
                 }
             };
@@ -315,7 +316,7 @@ impl<'e> Expansion<'e> {
             Value::Object(_) => {}
             Value::Null => *labels = Value::Object(Map::new()),
             other => {
-                return Err(at(Cause::NotObject { what: "metadata.labels", found: other.to_string() }));
+                return Err(at(Cause::NotObject { what: "metadata.labels", found: ValueShape::of(other) }));
             }
         }
         labels::put(labels.as_object_mut().expect("an object just above"), self.cause, source.as_ref());

@@ -164,6 +164,8 @@ impl fmt::Debug for ServiceFetch {
     }
 }
 
+/// Who is asked for what. Parameters, selectors, hosts to resolve and image references may hold values that were looked up, so
+/// they are not shown.
 impl fmt::Display for Fetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -173,19 +175,16 @@ impl fmt::Display for Fetch {
                 if let Some(namespace) = &list.namespace {
                     write!(f, " in namespace {namespace}")?;
                 }
-                if !list.selector.is_empty() {
-                    write!(f, " with labels {}", list.selector)?;
-                }
-                Ok(())
+                if list.selector.is_empty() { Ok(()) } else { f.write_str(" by labels") }
             }
             Self::Call(call) => {
                 let verb = if call.body.is_some() { "POST" } else { "GET" };
-                write!(f, "{verb} {}", call.path)
+                write!(f, "{verb} {}", call.path.without_query())
             }
             Self::Service(service) => write!(f, "service {}", service.url),
-            Self::Image(image) => write!(f, "image {}", image.0),
+            Self::Image(_) => f.write_str("an image"),
             Self::Global(global) => write!(f, "global context entry {}", global.name),
-            Self::Host(host) => write!(f, "addresses of host {}", host.0),
+            Self::Host(_) => f.write_str("addresses of a host"),
         }
     }
 }

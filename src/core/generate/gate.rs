@@ -163,23 +163,24 @@ impl<'g> Gate<'g> {
     /// Calls the API server. `asked` is what the policy writes down, and what its author was asked about.
     pub fn call(&self, path: &str, body: Option<String>, asked: &PathPattern) -> Result<Fetch, Refusal> {
         let path = ApiPath::parse(path)?;
+        let what = || path.without_query().to_string();
         if path.namespace().is_some_and(|namespace| self.bounds.is_own(namespace)) {
-            return Err(Refusal::OwnNamespace { what: path.to_string() });
+            return Err(Refusal::OwnNamespace { what: what() });
         }
         match &path {
             ApiPath::Resource(resource) => {
                 let scope = || self.bounds.scope_of_resource(&resource.group, &resource.resource);
                 // Only a Policy needs to know: a path that names a namespace for a cluster-scoped resource is not served.
                 let scope = if *self.reach == Reach::Cluster { None } else { scope() };
-                self.stay(scope, resource.namespace.as_deref(), || path.to_string())?;
+                self.stay(scope, resource.namespace.as_deref(), what)?;
             }
-            ApiPath::Discovery(_) => self.stay(Some(Scope::Cluster), None, || path.to_string())?,
+            ApiPath::Discovery(_) => self.stay(Some(Scope::Cluster), None, what)?,
         }
         if body.is_some() && !is_review(&path) {
-            return Err(Refusal::Post { path: path.to_string() });
+            return Err(Refusal::Post { path: what() });
         }
         if !asked.covers(&path) {
-            return Err(Refusal::OtherPath { path: path.to_string() });
+            return Err(Refusal::OtherPath { path: what() });
         }
         Ok(Fetch::Call(ApiFetch { path, body }))
     }

@@ -8,6 +8,7 @@ use crate::core::expr::{Expression, Runtime};
 
 use super::bounds::InstallBounds;
 use super::context::{Call, decode};
+use super::evaluate::{Panicked, guarded};
 use super::facts::Answer;
 use super::fetch::{Fetch, GlobalFetch};
 use super::gate::{Gate, Outbound, Reach, Refusal};
@@ -67,7 +68,10 @@ impl GlobalEntry {
         let Some(name) = projection else { return Ok(data.clone()) };
         let found = self.projections.iter().find(|(known, _)| known == name);
         let (_, expression) = found.ok_or_else(|| format!("it has no projection `{name}`"))?;
-        expression.search_json(data, runtime).map_err(|error| format!("projection `{name}`: {error}"))
+        match guarded(|| expression.search_json(data, runtime)) {
+            Ok(found) => found.map_err(|error| format!("projection `{name}`: {error}")),
+            Err(Panicked) => Err(format!("projection `{name}`: the evaluation panicked; this is a bug in Writ")),
+        }
     }
 }
 

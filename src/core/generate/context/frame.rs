@@ -10,11 +10,14 @@ use crate::core::generate::error::Cause;
 use crate::core::generate::facts::{Answer, Facts};
 use crate::core::generate::fetch::Fetch;
 use crate::core::generate::gate::{Gate, Refusal};
-use crate::core::generate::json_bytes;
 use crate::core::generate::trigger::Trigger;
 use crate::core::scalar::image::{self, ImageDefaults};
+use crate::core::scalar::json_text::json_bytes;
 
 use super::{Entry, EntrySource, load};
+
+/// The reference itself is a value of the trigger.
+const BAD_IMAGE: &str = "a container has a bad image: invalid reference format";
 
 /// What all scopes of one evaluation share.
 pub(in crate::core::generate) struct Session<'s> {
@@ -111,7 +114,7 @@ impl<'t> Base<'t> {
         let images = self.images.get_or_init(|| {
             let object = self.request.get("object").unwrap_or(&Value::Null);
             image::images(object, &ImageDefaults::default())
-                .map_err(|error| EvalError::Variable { name: "images".into(), reason: error.to_string() })
+                .map_err(|_| EvalError::Variable { name: "images".into(), reason: BAD_IMAGE.to_owned() })
         });
         images.as_ref().map(Option::as_ref).map_err(Clone::clone)
     }
