@@ -17,7 +17,7 @@ mod reviewed;
 mod routes;
 mod validate;
 
-pub use desk::{MARK, POLICIES, RESOURCES, handle as handle_with};
+pub use desk::{POLICIES, RESOURCES, handle as handle_with};
 pub use mesh::MeshView;
 pub use port::{Accounts, Counter, Office, Trouble, View};
 pub use reviewed::ReviewKey;

@@ -97,9 +97,13 @@ struct CertificateArgs {
     /// How often to look whether the files have changed; from 10ms to 1d.
     #[arg(long, env = "WRIT_TLS_RELOAD_INTERVAL", default_value = "10s", value_parser = duration::between("10ms", "1d"))]
     tls_reload_interval: Duration,
-    /// Ask every client for a certificate of one of these authorities (PEM); read again when it changes.
+    /// Require a certificate of one of these CAs (PEM) from every client; read again when it changes.
     #[arg(long, env = "WRIT_CLIENT_CA_FILE")]
     client_ca_file: Option<PathBuf>,
+    /// Accept only client certificates with one of these names, as common name or subject alternative name, separated by
+    /// commas. Without the flag, every certificate of --client-ca-file is accepted.
+    #[arg(long, env = "WRIT_CLIENT_NAME", value_name = "NAME", value_delimiter = ',', requires = "client_ca_file")]
+    client_name: Vec<String>,
     /// The Secret in which all replicas share their certificates.
     #[arg(long, env = "WRIT_CERT_SECRET", default_value = "writ-certificates")]
     cert_secret: String,
@@ -239,6 +243,10 @@ struct LimitArgs {
     /// Connections served at once.
     #[arg(long, env = "WRIT_MAX_CONNECTIONS", default_value_t = 4096)]
     max_connections: u32,
+    /// Connections of one client address; an eighth of --max-connections, at least 16, if not given. One above the limit takes
+    /// the place of the oldest that has sent no request, or is closed.
+    #[arg(long, env = "WRIT_MAX_CONNECTIONS_PER_PEER", value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections_per_peer: Option<u32>,
     /// Requests handled at once.
     #[arg(long, env = "WRIT_MAX_REQUESTS", default_value_t = 512)]
     max_requests: u32,
@@ -251,6 +259,12 @@ struct LimitArgs {
     /// How long requests in flight may take after that.
     #[arg(long, env = "WRIT_DRAIN_TIMEOUT", default_value = "20s", value_parser = duration::parse)]
     drain_timeout: Duration,
+}
+
+impl LimitArgs {
+    fn connections_per_peer(&self) -> u32 {
+        self.max_connections_per_peer.unwrap_or_else(|| (self.max_connections / 8).max(16))
+    }
 }
 
 impl CertificateArgs {

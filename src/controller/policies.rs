@@ -140,9 +140,11 @@ fn react(shared: &Shared, transition: &Transition) {
             shared.chore(Chore::Release { policy: new.key.clone(), rule: rule.name.clone(), kinds });
         }
     }
+    // A policy that has waited for its review, or had problems, has not followed its downstream meanwhile.
+    let resumes = old.is_some_and(|old| old.policy.is_none());
     for rule in &policy.rules {
         let known = before().any(|before| before.name == rule.name);
-        if known && !others.contains(&rule.name) {
+        if (known || resumes) && !others.contains(&rule.name) {
             look_at_downstream(shared, &new.key, rule);
         }
         if !known || rule.generate_existing {

@@ -31,6 +31,8 @@ pub enum Event {
     Connected,
     Disconnected,
     HandshakeFailed,
+    /// Closed because its peer, or all of them, have too many connections.
+    Dropped,
     RequestStarted,
     RequestEnded,
     /// Answered by the transport itself: too large, too slow, too many.

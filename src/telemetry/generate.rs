@@ -222,14 +222,14 @@ impl GenerateMetrics {
         self.0.queries.get_or_create(&[("operation", operation), ("client_type", "dynamic")]).inc();
     }
 
-    /// Whether authors must have the permissions that their rules use.
-    pub fn author_check(&self, enabled: bool) {
-        self.0.author_check.set(enabled.into());
-    }
-
     /// So many objects of a kind were stored without a review of their author.
     pub fn unreviewed(&self, kind: &'static str, count: usize) {
         self.0.unreviewed.get_or_create(&[("kind", kind)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Whether authors must have the permissions that their rules use.
+    pub fn author_check(&self, enabled: bool) {
+        self.0.author_check.set(enabled.into());
     }
 
     pub fn leading(&self, leading: bool) {

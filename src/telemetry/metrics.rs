@@ -44,6 +44,7 @@ struct Inner {
     connections: Gauge,
     handshake_failures: Counter,
     unauthenticated: Counter,
+    connections_dropped: Counter,
     certificate_expiry: Gauge,
     certificate_reloads: Counter,
     certificate_errors: Counter,
@@ -108,6 +109,12 @@ impl Default for Metrics {
                 "TLS handshakes that failed or took too long",
                 Counter::default(),
             ),
+            connections_dropped: register(
+                registry,
+                "connections_dropped",
+                "Connections closed because their peer, or all of them, had too many",
+                Counter::default(),
+            ),
             unauthenticated: register(
                 registry,
                 "webhook_unauthenticated",
@@ -166,6 +173,11 @@ impl Metrics {
 
     pub fn handshake_failed(&self) {
         self.0.handshake_failures.inc();
+    }
+
+    /// A connection was closed because there were too many.
+    pub fn connection_dropped(&self) {
+        self.0.connections_dropped.inc();
     }
 
     /// A call without the token of the install was rejected.

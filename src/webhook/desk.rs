@@ -16,7 +16,7 @@ use crate::core::resource::text_at;
 /// Judges generate policies. Existing webhook configurations call it by this name.
 pub const POLICIES: &str = "/policyvalidate";
 /// Marks generate policies as reviewed. Existing webhook configurations call it by this name.
-pub const MARK: &str = "/policymutate";
+pub(super) const MARK: &str = "/policymutate";
 /// The intake for ClusterPolicies. With a further `/namespaced` it is for the Policies of the request's namespace; what follows
 /// a further `/policy/` names the policy that is meant.
 pub const RESOURCES: &str = "/validate/resources";

@@ -267,6 +267,8 @@ impl Choices<'_> {
     fn trigger(&mut self) -> Value {
         let (api_version, kind) = self.pick(&[
             ("v1", "ConfigMap"),
+            ("v1", "ConfigMap"),
+            ("v1", "ConfigMap"),
             ("v1", "Secret"),
             ("v1", "Namespace"),
             ("example.org/v1", "Gadget"),

@@ -302,7 +302,8 @@ fn what_is_kept_for_rules_the_author_must_be_allowed_to_see() {
     );
     assert_eq!(response["status"]["code"], 403);
     // Somebody who changes nothing is asked nothing.
-    assert_eq!(world.offer(entry("secrets"), entry("secrets"))["allowed"], json!(true));
+    assert_eq!(world.offer(reviewed(entry("secrets")), entry("secrets"))["allowed"], json!(true));
+    assert_eq!(world.offer(entry("secrets"), entry("secrets"))["allowed"], json!(false), "nobody has reviewed it");
     assert_eq!(World::new().offer(json!(null), entry("secrets"))["allowed"], json!(true));
     let response = World::new().offer(json!(null), entry(""));
     assert_eq!(response["status"]["details"]["causes"][0]["field"], json!("spec.kubernetesResource.resource"));
@@ -548,7 +549,7 @@ fn the_author_is_asked_about_whatever_nobody_has_reviewed() {
     let world = World { denied: vec!["jane create"], ..World::new() };
     let denied = |old: Value, new: Value| {
         let response = world.offer(old, new);
-        assert!(message(&response).contains("user `jane` is not allowed to create"), "{response}");
+        assert!(message(&response).contains("user `jane` lacks permission to create"), "{response}");
     };
     let mut labelled = policy(json!({}));
     labelled["metadata"]["labels"] = json!({"team": "a"});
@@ -825,7 +826,7 @@ fn a_path_that_leads_nowhere_is_told_which_do() {
     let body: Value = serde_json::from_slice(answer.response.body()).unwrap();
     assert_eq!(
         body["message"],
-        "no such path; known paths: /validate, /default, /policyvalidate, /validate/resources, /validate/fail, \
+        "no such path; known paths: /validate, /default, /policyvalidate, /policymutate, /validate/resources, /validate/fail, \
          /validate/ignore"
     );
 }

@@ -102,7 +102,7 @@ async fn plan_with(paths: BTreeMap<String, Value>, code: u8, honoured: Option<&s
     let answer = move |request: Request<Bytes>| {
         let found = paths.get(request.uri().path()).filter(|_| request.method() == "GET").cloned();
         async move {
-            let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "message": "no", "reason": "NotFound"});
+            let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "message": "no", "reason": "NotFound", "details": {"name": "it"}});
             let status = if found.is_some() { 200 } else { 404 };
             let body = Bytes::from(found.unwrap_or(missing).to_string());
             Response::builder().status(status).header("content-type", "application/json").body(body).unwrap()

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
@@ -27,7 +27,9 @@ use crate::cluster::{Api, ServiceOptions, connect};
 use crate::compile::mesh::admission::ControlPlane;
 use crate::controller::{Controller, Options};
 use crate::core::generate::{Honoured, Outbound};
-use crate::server::{Bound, Certificates, Event, Handler, Limits, Observer, Phase, RootsFile, Shutdown, Tls};
+use crate::server::{
+    Bound, Certificates, ClientRule, Event, Handler, Limits, Observer, Phase, RootsFile, Shutdown, Tls,
+};
 use crate::telemetry::{self, Health, Metrics, Outcome};
 use crate::webhook::{self, MeshView, ReviewKey};
 
@@ -48,6 +50,7 @@ impl Observer for Wire {
             Event::Connected => self.0.connections(1),
             Event::Disconnected => self.0.connections(-1),
             Event::HandshakeFailed => self.0.handshake_failed(),
+            Event::Dropped => self.0.connection_dropped(),
             Event::RequestStarted => self.0.in_flight(1),
             Event::RequestEnded => self.0.in_flight(-1),
             Event::Refused(_) => self.0.turned_away(Outcome::Refused),
@@ -73,12 +76,22 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     } = args;
     let plane = Arc::new(control_plane.resolve()?);
     let Ports { listen, admin_listen } = ports;
-    let LimitArgs { body_limit, body_memory, max_connections, max_requests, queue_time, drain_delay, drain_timeout } =
-        limits;
+    let connections_per_peer = limits.connections_per_peer() as usize;
+    let LimitArgs {
+        body_limit,
+        body_memory,
+        max_connections,
+        max_connections_per_peer: _,
+        max_requests,
+        queue_time,
+        drain_delay,
+        drain_timeout,
+    } = limits;
     let limits = Limits {
         body: body_limit,
         bodies: body_memory,
         connections: max_connections.max(1) as usize,
+        connections_per_peer,
         requests: max_requests.max(1) as usize,
         queue_time,
         drain_time: drain_timeout,
@@ -101,7 +114,13 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         None => None,
         Some(path) => Some(RootsFile::open(path).await?),
     };
-    let tls = Arc::new(Tls::new(sink.certificates.clone(), client_roots.as_ref().map(RootsFile::pem))?);
+    let clients = client_roots.as_ref().map(|roots| {
+        if certificates.client_name.is_empty() {
+            info!("Every client certificate of --client-ca-file is accepted; --client-name says which");
+        }
+        ClientRule { roots: roots.pem(), names: &certificates.client_name }
+    });
+    let tls = Arc::new(Tls::new(sink.certificates.clone(), clients)?);
     let reload_interval = certificates.tls_reload_interval;
     let ClusterArgs {
         offline,
@@ -165,10 +184,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             let response = telemetry::answer(&request, &health, &metrics);
             async move { response }
         };
-        let limits =
-            Limits { body: 64 << 10, connections: 64, drain_time: Duration::from_secs(1), ..Limits::default() };
         async move {
-            admin.serve(None, answer, limits, (), admin_drain).await;
+            admin.serve(None, answer, Limits::for_probes(), (), admin_drain).await;
             "the admin port"
         }
     });

@@ -20,7 +20,7 @@ pub enum EvalError {
     #[error("function {name}, argument #{position}: Invalid type for: {given}, expected: {expected}")]
     Type { name: &'static str, position: usize, given: ValueShape, expected: String },
     #[error("JMESPath function '{name}': {reason}")]
-    Function { name: &'static str, reason: FailReason },
+    Function { name: &'static str, reason: Box<FailReason> },
     #[error("a slice with step 0 has no end")]
     SliceStep,
     #[error("{0} is no JSON value")]

@@ -224,7 +224,7 @@ impl<'c, 'a> Arguments<'c, 'a> {
     }
 
     fn fail_with(&self, reason: FailReason) -> Fault<'a> {
-        EvalError::Function { name: self.function.name, reason }.into()
+        EvalError::Function { name: self.function.name, reason: Box::new(reason) }.into()
     }
 }
 

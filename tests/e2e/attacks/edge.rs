@@ -13,9 +13,10 @@ apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata: {name: UNIQUE}
 spec:
+  background: false
   rules:
     - name: out
-      match: {any: [{resources: {kinds: [ConfigMap], names: ["trigger*"], namespaces: [NS]}}]}
+      match: {any: [{resources: {kinds: [ConfigMap], names: ["trigger*", note], namespaces: [NS]}}]}
       generate:
         synchronize: false
         apiVersion: v1
@@ -39,11 +40,25 @@ spec:
   policy: UNIQUE
   rule: ""
   resource: {}
-  context: {}
+  context:
+    userInfo: {userInfo: {username: root}, roles: [], clusterRoles: [cluster-admin]}
+    admissionRequestInfo:
+      operation: CREATE
+      admissionRequest:
+        uid: forged
+        operation: CREATE
+        name: note
+        namespace: NS
+        kind: {group: "", version: v1, kind: ConfigMap}
+        resource: {group: "", version: v1, resource: configmaps}
+        userInfo: {username: root}
+        object: {apiVersion: v1, kind: ConfigMap, metadata: {name: note, namespace: NS}}
   deleteDownstream: false
   ruleContext: [{rule: out, deleteDownstream: false, trigger: {apiVersion: v1, kind: ConfigMap, namespace: NS, name: note}}]
 "#;
 
+/// Older than the policy, so that only a request could set the rule off for it.
+const NOTE: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: note, namespace: NS}}";
 const WRITE_REQUESTS: &str = "get,create,update,patch updaterequests.kyverno.io";
 
 fn tenant(field: &'static super::Field) -> Tenant<'static> {
@@ -112,8 +127,8 @@ fn a_forged_review_is_answered_404_and_counted() {
 fn a_forged_update_request_is_ignored_and_counted_once() {
     let Some(field) = field() else { return };
     let tenant = tenant(field);
+    tenant.admin(NOTE);
     tenant.admin(POLICY);
-    tenant.admin("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: note, namespace: NS}");
     let metric = "writ_updaterequests_ignored_total";
     let before = counted(field, metric);
     let forged = tenant.fill(FORGED);
@@ -138,6 +153,7 @@ fn a_forged_update_request_is_ignored_and_counted_once() {
 fn an_update_request_that_was_changed_after_it_was_stored_is_ignored() {
     let Some(field) = field() else { return };
     let tenant = tenant(field);
+    tenant.admin(NOTE);
     tenant.admin(POLICY);
     // The request of a trigger that is never stored stays for a while: a quota rejects the object after the webhooks.
     tenant.admin(
@@ -163,7 +179,6 @@ fn an_update_request_that_was_changed_after_it_was_stored_is_ignored() {
     tenant.admin(
         "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none, namespace: NS}\nspec: {hard: {configmaps: \"9\"}}",
     );
-    tenant.admin("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: note, namespace: NS}");
     changed["spec"]["ruleContext"][0]["trigger"]["name"] = "note".into();
     changed["spec"]["context"]["admissionRequestInfo"]["admissionRequest"]["userInfo"]["username"] = "root".into();
     let metric = "writ_updaterequests_ignored_total";

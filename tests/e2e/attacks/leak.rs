@@ -1,6 +1,8 @@
 //! The content of Secrets stays inside: [`run`] looks for it in answers, Events, logs, metrics and stored requests.
 
-use super::{ATTACK, Attack, Tenant, field, run};
+use serde_json::Value;
+
+use super::{ATTACK, Attack, SOON, Tenant, eventually, field, run};
 
 /// A ClusterPolicy about the victim's Secret, with the fields of its one rule. Its author may do everything.
 macro_rules! policy {
@@ -142,22 +144,64 @@ fn a_rule_that_fails_shows_no_content() {
     ]);
 }
 
-#[test]
-fn a_stored_request_holds_no_content() {
-    run(&[rule(
-        "a request that is stored, because the rule asks for the requester, and stays, because its object is rejected",
-        policy!(
-            r#"
+/// Asks for the requester, so the request is stored; makes a Secret, which the quota of the namespace rejects.
+const REQUESTER: &str = r#"
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: UNIQUE}
+spec:
+  background: false
+  rules:
+    - name: leak
+      match: {any: [{resources: {kinds: [Secret], names: [secret], namespaces: [VICTIM]}}]}
       generate:
         apiVersion: v1
-        kind: ConfigMap
-        name: leak
+        kind: Secret
+        name: made
         namespace: NS
-        data:
-          metadata: {labels: {by: "{{ request.userInfo.username }} is no label"}}
-"#
-        ),
-    )]);
+        data: {stringData: {by: "{{ request.userInfo.username }}"}}
+"#;
+
+const QUOTA: &str = "
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: none, namespace: NS}
+spec: {hard: {count/secrets: 0}}
+";
+
+#[test]
+fn a_stored_request_holds_no_content_and_is_kept_until_it_can_be_done() {
+    let Some(field) = field() else { return };
+    let attack = Attack { setup: QUOTA, ..rule("a request that is rejected", REQUESTER) };
+    let tenant = Tenant::new(field, &attack);
+    tenant.admin(QUOTA);
+    tenant.attempt(&attack).expect("an admitted policy");
+    tenant.admin(CHANGED);
+    let stored = || {
+        let list = field.cluster.kubectl(["get", "updaterequests", "-n", "writ-system", "-o", "json"]).run().stdout;
+        let list: Value = serde_json::from_str(&list).expect("a list");
+        let mut items = list["items"].as_array().cloned().unwrap_or_default();
+        items.retain(|item| item["spec"]["policy"] == tenant.fill("UNIQUE").as_str());
+        items
+    };
+    let request = eventually(SOON, "a request that says what is wrong", || {
+        let found =
+            stored().into_iter().find(|item| item["status"]["message"].as_str().is_some_and(|text| !text.is_empty()));
+        found.ok_or("none")
+    });
+    let kept = request.pointer("/spec/context/admissionRequestInfo/admissionRequest/object").expect("the object");
+    assert_eq!(kept["metadata"]["name"], "secret");
+    assert!(kept.get("data").is_none() && kept.get("stringData").is_none(), "{kept}");
+    assert_eq!(request["status"]["state"], "Pending");
+    assert!(tenant.find("secret NS/made").is_none());
+    tenant.search_marker().expect("no content");
+
+    field.cluster.kubectl(["delete", "resourcequota", "none", "-n", &tenant.fill("NS")]).ok();
+    // The pauses between attempts have grown meanwhile.
+    eventually(SOON * 4, "the object of a request that was rejected before", || {
+        tenant.find("secret NS/made").ok_or("none")
+    });
+    eventually(SOON, "the end of the request", || if stored().is_empty() { Ok(()) } else { Err("it is there") });
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn answer(fetch: &Fetch) -> Answer {
 }
 
 /// Everything that users may get to read about an evaluation.
-fn told(evaluation: Result<Evaluation, impl std::error::Error + std::fmt::Debug>) -> Vec<String> {
+fn told(evaluation: Result<Evaluation, impl std::error::Error>) -> Vec<String> {
     match evaluation {
         Err(error) => vec![error.to_string(), format!("{error:?}")],
         Ok(Evaluation::Done(plan)) => {
