@@ -549,7 +549,7 @@ fn the_author_is_asked_about_whatever_nobody_has_reviewed() {
     let world = World { denied: vec!["jane create"], ..World::new() };
     let denied = |old: Value, new: Value| {
         let response = world.offer(old, new);
-        assert!(message(&response).contains("user `jane` is not allowed to create"), "{response}");
+        assert!(message(&response).contains("user `jane` lacks permission to create"), "{response}");
     };
     let mut labelled = policy(json!({}));
     labelled["metadata"]["labels"] = json!({"team": "a"});
