@@ -68,7 +68,7 @@ bench-cluster: ## generate rules on a control plane of their own, beside a bare 
 .PHONY: fuzz
 fuzz: TARGET ?= expression
 fuzz: FOR ?= 600
-fuzz: ## random input (TARGET=expression, template, policy, resource or json; FOR=seconds); needs Rust nightly and cargo-fuzz
+fuzz: ## random input (TARGET=expression, template, policy, resource, author or json; FOR=seconds); needs Rust nightly and cargo-fuzz
 	@command -v cargo-fuzz >/dev/null || { echo 'make fuzz: cargo install cargo-fuzz --locked' >&2; exit 2; }
 	@mkdir -p tests/fuzz/target/corpus/$(TARGET)
 	$(CARGO) +nightly fuzz run --fuzz-dir tests/fuzz -s none $(TARGET) \

@@ -17,13 +17,13 @@ pub mod kinds;
 mod lean;
 pub mod lease;
 pub mod memory;
+pub mod own_writes;
 pub mod registration;
 mod service;
 pub mod status;
 mod upkeep;
 pub mod watch;
 
-pub(crate) use api::FIELD_MANAGER;
 pub use api::{Api, Page, Rehearsal, Selection};
 pub use client::connect;
 pub use error::ClusterError;

@@ -10,6 +10,7 @@
 //! | `triggers`, `downstream` | what is known of the cluster |
 //! | `queue`, `work` | what is to be looked at |
 //! | `process`, `lookup`, `drive`, `settle` | one rule for one trigger, down to one object |
+//! | `provenance` | whether a trigger is a user's or Writ's own downstream |
 //! | `chores` | going through existing triggers, the end of a rule |
 //! | `requests` | work that is stored in the cluster |
 //! | `office` | taking over, remembering, handing over |
@@ -21,8 +22,10 @@ mod exceptions;
 mod globals;
 mod lookup;
 mod office;
+mod panics;
 mod policies;
 mod process;
+mod provenance;
 mod queue;
 mod requests;
 mod settle;
@@ -83,6 +86,10 @@ pub struct Options {
     pub omitted_events: Vec<String>,
     /// How often everything is compared although nothing has happened.
     pub comparison_interval: Duration,
+    /// Whether policies run that admission has not reviewed.
+    pub run_unreviewed: bool,
+    /// How long downstream stays after its policy was found absent.
+    pub absence_grace: Duration,
 }
 
 /// The controller, ready to run.
@@ -111,12 +118,13 @@ impl Controller {
         let (sender, chores) = mpsc::unbounded_channel();
         let globals = Globals::default();
         let parts = Parts {
-            reader: Reader::new(api.clone(), discovery.clone())
+            reader: Reader::new(api.clone(), discovery.clone(), &options.namespace)
                 .with_services(Services::new(options.services.clone()))
-                .with_globals(globals.clone()),
+                .with_globals(globals.clone())
+                .with_settings(settings.clone()),
             globals,
-            outbound: options.outbound.clone(),
-            writer: Writer::new(api.clone(), discovery.clone(), tenure.clone()),
+            outbound: Arc::new(options.outbound.clone()),
+            writer: Writer::new(api.clone(), discovery.clone(), tenure.clone(), &options.namespace),
             api,
             discovery,
             tenure,
@@ -127,6 +135,9 @@ impl Controller {
             chores: sender,
             namespace: options.namespace.clone(),
             keys,
+            identity: options.identity.clone(),
+            run_unreviewed: options.run_unreviewed,
+            absence_grace: options.absence_grace,
             brake: Brake::new(options.delete_brake, 60),
         };
         let (cluster_wide, first) = watch::channel(false);
@@ -157,7 +168,7 @@ impl Controller {
     }
 
     /// The hosts whose services rules may call.
-    pub fn outbound(&self) -> Outbound {
+    pub fn outbound(&self) -> Arc<Outbound> {
         self.shared.outbound.clone()
     }
 

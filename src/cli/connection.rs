@@ -15,7 +15,7 @@ use crate::cluster::kinds::{ApiKind, Kinds};
 use crate::cluster::{Api, Reader, Rehearsal, Selection, connect};
 use crate::compile;
 use crate::core::expr::Seed;
-use crate::core::generate::{Answer, Exception, Fetch, Honoured};
+use crate::core::generate::{Answer, Exception, Fetch, Honoured, InstallBounds, Outbound};
 use crate::core::resource::Gvk;
 
 /// Which cluster.
@@ -69,6 +69,12 @@ pub(super) struct Installation {
     keys_secret: String,
 }
 
+impl Default for Installation {
+    fn default() -> Self {
+        Self { install_namespace: "writ-system".to_owned(), keys_secret: "writ-keys".to_owned() }
+    }
+}
+
 impl Installation {
     /// The seed of random(), if this user may read it.
     pub(super) fn seed(self, cluster: &Cluster) -> Option<Seed> {
@@ -83,24 +89,34 @@ pub(super) struct Cluster {
     api: Api,
     reader: Reader,
     kinds: Arc<Kinds>,
+    bounds: InstallBounds,
     answers: BTreeMap<Fetch, Answer>,
 }
 
 impl Connection {
-    pub(super) fn open(self) -> anyhow::Result<Cluster> {
+    /// Rules see the cluster as those of that installation do.
+    pub(super) fn open(self, installation: &Installation) -> anyhow::Result<Cluster> {
         let Self { kubeconfig, context } = self;
+        let namespace = &installation.install_namespace;
         let runtime = Runtime::new().context("starting the runtime")?;
         let api = Api::new(runtime.block_on(connect(kubeconfig.as_deref(), context.as_deref()))?);
         let discovery = Arc::new(Discovery::new(api.clone()));
         runtime.block_on(discovery.refresh()).context("asking for the kinds of the cluster")?;
-        let reader = Reader::new(api.clone(), discovery.clone());
-        Ok(Cluster { runtime, api, reader, kinds: discovery.kinds(), answers: BTreeMap::new() })
+        let reader = Reader::new(api.clone(), discovery.clone(), namespace);
+        let kinds = discovery.kinds();
+        let bounds = InstallBounds::of_cluster(kinds.catalog(), &**namespace).with_outbound(Outbound::any());
+        Ok(Cluster { runtime, api, reader, kinds, bounds, answers: BTreeMap::new() })
     }
 }
 
 impl Cluster {
     pub(super) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.clone()
+    }
+
+    /// What limits every rule of the installation. Operators' lists of hosts are not known here.
+    pub(super) fn bounds(&self) -> InstallBounds {
+        self.bounds.clone()
     }
 
     pub(super) fn kind(&self, gvk: &Gvk) -> anyhow::Result<Arc<ApiKind>> {

@@ -81,7 +81,7 @@ const SHORT_NAMES: &[(&str, &str)] = &[
 impl Explain {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let Self { object: (kind, name), namespace, exceptions, installation, connection, format } = self;
-        let mut cluster = connection.open()?;
+        let mut cluster = connection.open(&installation)?;
         let seed = installation.seed(&cluster);
         let kind = resolve(&cluster, &kind)?;
         let namespace = kind.is_namespaced().then_some(namespace.as_str());
@@ -227,7 +227,9 @@ fn react(
         Err(_) if rule.way() == Way::Admission => "may apply to requests for this object".to_owned(),
         Ok(Evaluation::Skipped { because } | Evaluation::Lost { because }) => format!("skipped: {because}"),
         Ok(Evaluation::Excepted { by }) => format!("skipped: exception {by}"),
-        Ok(Evaluation::NotApplicable { because }) => format!("does not apply: {because}"),
+        Ok(Evaluation::NotApplicable { because } | Evaluation::OutOfReach { because }) => {
+            format!("does not apply: {because}")
+        }
         Ok(Evaluation::Needs(_)) => "cannot be evaluated".to_owned(),
         Err(error) => format!("fails: {error}"),
     };

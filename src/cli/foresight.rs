@@ -8,7 +8,7 @@ use super::connection::Cluster;
 use crate::cluster::apply::{Basis, Method, replacement};
 use crate::core::expr::Seed;
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
-use crate::core::generate::{Evaluation, Facts, Outbound, Plan, Policy, Rule, RuleError, Trigger, drive, seed};
+use crate::core::generate::{Evaluation, Facts, Plan, Policy, Rule, RuleError, Trigger, drive, seed};
 use crate::core::resource::ObjectKey;
 
 /// What is said where chance is not that of the cluster.
@@ -87,8 +87,7 @@ pub(super) fn evaluate(
 ) -> Result<Foreseen, RuleError> {
     let (now, trigger) = (clock::now(), Trigger::background(object.clone()));
     let mut with = |seed: Seed| {
-        let mut facts = Facts::new(now, seed);
-        facts.outbound = Outbound::any();
+        let mut facts = Facts::new(now, seed, cluster.bounds());
         drive(rule, &trigger, &mut facts, |fetch| cluster.answer(fetch))
     };
     if let Some(root) = root {

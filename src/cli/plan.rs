@@ -60,7 +60,7 @@ struct Findings {
 impl Plan {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let Self { policies, existing, exceptions, installation, connection, format } = self;
-        let mut cluster = connection.open()?;
+        let mut cluster = connection.open(&installation)?;
         let seed = installation.seed(&cluster);
         let kinds = cluster.kinds();
         let mut simulation = Simulation::default();
@@ -132,9 +132,12 @@ fn foresee(
                         .map(|failure| Complaint::of_rule(file, &key.to_string(), failure.place, &failure.error));
                     findings.errors.extend(told);
                 }
-                Ok(Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. } | Evaluation::Lost { .. })
-                    if rule.way() == Way::Watch =>
-                {
+                Ok(
+                    Evaluation::Skipped { .. }
+                    | Evaluation::NotApplicable { .. }
+                    | Evaluation::OutOfReach { .. }
+                    | Evaluation::Lost { .. },
+                ) if rule.way() == Way::Watch => {
                     let lost = made.iter().filter(|object| is_made_for(object, uid));
                     findings.steps.extend(lost.map(|object| deletion(rule, &key, object)));
                 }

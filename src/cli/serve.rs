@@ -180,6 +180,13 @@ struct GenerateArgs {
     /// Kyverno's deployments say it in the same variable.
     #[arg(long, env = "BACKGROUND_SCAN_INTERVAL", default_value = "1h", value_name = "DURATION", value_parser = duration::parse)]
     full_comparison_interval: Duration,
+    /// Run policies, exceptions and global context entries whose author admission has not reviewed: those that were stored
+    /// before the install, or restored from a backup. Default: false.
+    #[arg(long, env = "WRIT_RUN_UNREVIEWED_POLICIES", default_value_t = false, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    run_unreviewed_policies: bool,
+    /// Keep downstream for this long after its policy was found absent at start or with its CRD; the policy may come back.
+    #[arg(long, env = "WRIT_ABSENT_POLICY_GRACE", default_value = "60s", value_name = "DURATION", value_parser = duration::parse)]
+    absent_policy_grace: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -218,7 +225,8 @@ struct AdmissionArgs {
     /// The user whose rights to read triggers are checked with a warning.
     #[arg(long, env = "WRIT_REPORTS_ACCOUNT")]
     reports_account: Option<String>,
-    /// Whether the author of a policy must have the rights that its rules use.
+    /// Reject policies that do more than their author is allowed. Without it, everybody who may write policies acts with
+    /// Writ's permissions; the log and the metric writ_author_check_enabled say so.
     #[arg(long, env = "WRIT_AUTHOR_CHECK", default_value_t = true, action = ArgAction::Set)]
     author_check: bool,
 }

@@ -34,7 +34,7 @@ use serde_json::Value;
 
 pub use chance::Seed;
 pub use datum::{Datum, Number};
-pub use error::{Bound, EvalError, Lookup};
+pub use error::{Bound, EvalError, FailReason, Lookup};
 pub use functions::Function;
 pub use runtime::{Limits, Runtime};
 pub use scope::Scope;
@@ -46,11 +46,21 @@ pub use template::{Template, TemplateError};
 pub struct Expression {
     text: Arc<str>,
     root: Arc<syntax::Node>,
+    /// Its text holds values, so errors do not quote it.
+    is_computed: bool,
 }
 
 impl Expression {
     pub fn compile(text: &str) -> Result<Self, SyntaxError> {
-        Ok(Self { root: Arc::new(syntax::parse(text)?), text: text.into() })
+        Ok(Self { root: Arc::new(syntax::parse(text)?), text: text.into(), is_computed: false })
+    }
+
+    /// Compiles a text that an evaluation has made. It may hold the content of a Secret, so no error quotes it.
+    pub fn compile_computed(text: &str) -> Result<Self, SyntaxError> {
+        match Self::compile(text) {
+            Ok(compiled) => Ok(Self { is_computed: true, ..compiled }),
+            Err(error) => Err(error.of_computed_text()),
+        }
     }
 
     /// The text as it was written.
@@ -76,17 +86,22 @@ impl Expression {
     /// [`Expression::search`] with the result as JSON of its own.
     pub fn search_json(&self, document: &Value, runtime: &Runtime) -> Result<Value, EvalError> {
         let found = self.search(document, runtime)?;
-        found.to_json(runtime).map_err(|error| error.in_expression(&self.text))
+        found.to_json(runtime).map_err(|error| self.blame(error))
     }
 
     /// [`Expression::resolve`] with the result as JSON of its own.
     pub fn resolve_json(&self, scope: &dyn Scope, runtime: &Runtime) -> Result<Value, EvalError> {
         let found = self.resolve(scope, runtime)?;
-        found.to_json(runtime).map_err(|error| error.in_expression(&self.text))
+        found.to_json(runtime).map_err(|error| self.blame(error))
+    }
+
+    /// The error as it may be shown.
+    fn blame(&self, error: EvalError) -> EvalError {
+        if self.is_computed { error.of_computed_text() } else { error.in_expression(&self.text) }
     }
 
     fn run<'a>(&'a self, root: &Datum<'a>, runtime: &Runtime) -> Result<Datum<'a>, EvalError> {
-        evaluate::evaluate(&self.root, root, runtime).map_err(|fault| EvalError::from(fault).in_expression(&self.text))
+        evaluate::evaluate(&self.root, root, runtime).map_err(|fault| self.blame(fault.into()))
     }
 }
 

@@ -6,12 +6,12 @@ use hyper::{Method, StatusCode};
 use tracing::field::Empty;
 use tracing::{debug, info, info_span};
 
-use super::desk::POLICIES;
+use super::desk::{MARK, POLICIES};
 use super::mesh::{self, MeshView};
 use super::object::Skipped;
 use super::review::{self, Operation, Review, Status, Unreadable, Verdict};
 use super::validate::{is_judged, validate};
-use crate::core::json::Document;
+use crate::core::json::{Document, Tree};
 use crate::core::webhook_token::{EntryPath, WebhookType};
 
 /// Judges policies.
@@ -26,10 +26,10 @@ pub const ENTRY_PATHS: &[EntryPath] = &[
     (WebhookType::Validating, "policies.writ.dev", VALIDATE),
     (WebhookType::Validating, "mesh-objects.writ.dev", VALIDATE),
     (WebhookType::Validating, "generate-policies.writ.dev", POLICIES),
-    (WebhookType::Validating, "exceptions-here.writ.dev", POLICIES),
     (WebhookType::Validating, "validate-policy.kyverno.svc", POLICIES),
     (WebhookType::Mutating, "policies.writ.dev", DEFAULT),
     (WebhookType::Mutating, "mesh-objects.writ.dev", DEFAULT),
+    (WebhookType::Mutating, "generate-policies.writ.dev", MARK),
 ];
 
 /// What is judged by the new object alone.
@@ -129,6 +129,11 @@ fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&New<'_>, MeshView<'_>) -> 
             Ok(review) => mesh::release(&review, view),
             Err(problem) => return unreadable(problem),
         },
+        // The same for an object that is being deleted.
+        Operation::Update if is_ending(&review) => match review::read(body, is_judged) {
+            Ok(ending) => mesh::finish(&ending).unwrap_or_else(|| decide(&review, view)),
+            Err(problem) => return unreadable(problem),
+        },
         _ => decide(&review, view),
     };
     span.record("allowed", verdict.allowed);
@@ -137,6 +142,12 @@ fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&New<'_>, MeshView<'_>) -> 
         None => debug!(warnings = verdict.warnings.len(), "Allowed"),
     }
     answer(&request.uid, &verdict)
+}
+
+fn is_ending(review: &New<'_>) -> bool {
+    let object = review.object.as_ref().map(Document::root);
+    let time = object.and_then(|object| object.at(&["metadata", "deletionTimestamp"]));
+    time.is_some_and(|time| !time.is_null())
 }
 
 fn is_json(content_type: Option<&HeaderValue>) -> bool {

@@ -5,6 +5,8 @@
 mod support;
 
 mod admission;
+mod advisories;
+mod answers;
 mod certificates;
 mod envoy;
 mod fuzz_corpus;

@@ -172,23 +172,36 @@ fn every_kind_of_the_mesh_comes_through_the_webhooks() {
     }
 }
 
-/// Exceptions are judged where Writ lives, too, and wait for it everywhere else.
+/// Policies of every namespace are marked and checked before they are stored: those of `kube-system` and of the install too.
 #[test]
-fn exceptions_are_judged_in_the_namespace_of_the_install() {
-    let text = fs::read_to_string(root().join("manifests/base/webhooks.yaml")).expect("the webhooks");
-    let configuration = yaml::read(&text).into_iter().next().expect("a document").expect("good YAML").value;
-    let mut found = Vec::new();
-    for entry in configuration["webhooks"].as_array().expect("entries") {
-        let rules = entry["rules"].as_array().expect("rules");
-        if rules.iter().any(|rule| texts(rule, "resources").any(|name| name == "policyexceptions")) {
-            let namespaces = &entry["namespaceSelector"]["matchExpressions"][0];
-            let values: Vec<_> = texts(namespaces, "values").collect();
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (policy, operator) = (text(&entry["failurePolicy"]), text(&namespaces["operator"]));
-            found.push(format!("{policy} {operator} {}", values.join(" ")));
+fn no_policy_is_stored_without_a_review() {
+    for (file, entries) in [("base", 4), ("overlays/kyverno", 1)] {
+        let text = fs::read_to_string(root().join(format!("manifests/{file}/webhooks.yaml"))).expect("the webhooks");
+        let documents = yaml::read(&text).into_iter().map(|document| document.expect("good YAML").value);
+        let mut found = 0;
+        for configuration in documents {
+            let kind = configuration["kind"].as_str().expect("a kind").to_owned();
+            for entry in configuration["webhooks"].as_array().into_iter().flatten() {
+                let rules = entry["rules"].as_array().expect("rules");
+                let waits = |rule: &&Value| texts(rule, "operations").any(|operation| operation == "CREATE");
+                let resources: Vec<&str> =
+                    rules.iter().filter(waits).flat_map(|rule| texts(rule, "resources")).collect();
+                if !resources.iter().any(|name| ["clusterpolicies", "meshtimeouts"].contains(name)) {
+                    continue;
+                }
+                found += 1;
+                assert_eq!(entry["failurePolicy"], "Fail", "{kind} {}", entry["name"]);
+                assert_eq!(entry.get("namespaceSelector"), None, "{kind} {}", entry["name"]);
+                if resources.contains(&"clusterpolicies") {
+                    assert!(resources.contains(&"policyexceptions") && resources.contains(&"globalcontextentries"));
+                }
+                if kind == "MutatingWebhookConfiguration" {
+                    assert_eq!(entry["reinvocationPolicy"], "IfNeeded", "{}", entry["name"]);
+                }
+            }
         }
+        assert_eq!(found, entries, "{file}");
     }
-    assert_eq!(found, ["Fail NotIn writ-system kube-system", "Ignore In writ-system"]);
 }
 
 /// `CONFIGURATION OPERATION PATH FAILURE-POLICY` for every call that a resource of the mesh brings about, sorted.

@@ -7,7 +7,7 @@ use hyper::{Request, Response};
 use serde_json::{Value, json};
 use writ::compile;
 use writ::core::expr::Seed;
-use writ::core::generate::{Evaluation, Facts, Trigger, evaluate, seed};
+use writ::core::generate::{Evaluation, Facts, InstallBounds, Trigger, evaluate, seed};
 use writ::server::{Bound, Limits, Shutdown};
 
 use crate::support::command::writ;
@@ -50,7 +50,8 @@ fn made() -> Value {
     let policy = policy.unwrap_or_else(|| panic!("{:?}", findings.errors));
     let trigger = Trigger::background(namespace());
     let root = Seed::new(SEED).expect("a seed");
-    let facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, seed(&root, &policy.rules[0], &trigger));
+    let seed = seed(&root, &policy.rules[0], &trigger);
+    let facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, seed, InstallBounds::offline());
     match evaluate(&policy.rules[0], &trigger, &facts) {
         Ok(Evaluation::Done(plan)) => plan.targets[0].body.clone(),
         other => panic!("{other:?}"),
@@ -101,7 +102,7 @@ async fn plan_with(paths: BTreeMap<String, Value>, code: u8, honoured: Option<&s
     let answer = move |request: Request<Bytes>| {
         let found = paths.get(request.uri().path()).filter(|_| request.method() == "GET").cloned();
         async move {
-            let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "message": "no", "reason": "NotFound"});
+            let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "message": "no", "reason": "NotFound", "details": {"name": "it"}});
             let status = if found.is_some() { 200 } else { 404 };
             let body = Bytes::from(found.unwrap_or(missing).to_string());
             Response::builder().status(status).header("content-type", "application/json").body(body).unwrap()

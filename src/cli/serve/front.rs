@@ -17,7 +17,7 @@ use crate::cluster::apply::{Basis, replacement};
 use crate::cluster::bindings::Bindings;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::keys::KeyReader;
-use crate::cluster::kinds::{ApiKind, Kinds};
+use crate::cluster::kinds::ApiKind;
 use crate::cluster::registration::{Names, Registrar};
 use crate::cluster::{Api, ClusterError, Reader, Rehearsal, access};
 use crate::controller::Controller;
@@ -25,7 +25,8 @@ use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
-use crate::core::generate::{Answer, Facts, Fetch, Honoured, Outbound, Policy};
+use crate::core::generate::{Answer, Facts, Fetch, Honoured, InstallBounds, Outbound, Policy};
+use crate::core::integrity::MacKey;
 use crate::core::matching::{Requester, UserPatterns};
 use crate::core::resource::ObjectKey;
 use crate::core::settings::{Settings, WebhookSettings};
@@ -46,7 +47,7 @@ pub(super) struct Front {
     api: Api,
     discovery: Arc<Discovery>,
     reader: Reader,
-    outbound: Outbound,
+    outbound: Arc<Outbound>,
     registrar: Registrar,
     bindings: Bindings,
     snapshot: Arc<ArcSwap<Snapshot>>,
@@ -54,7 +55,6 @@ pub(super) struct Front {
     /// What of the settings is about webhooks, as far as the API server takes it.
     webhooks: ArcSwap<WebhookSettings>,
     leading: watch::Receiver<bool>,
-    catalog: ArcSwap<Known>,
     fresh: Mutex<Vec<(Instant, Arc<Policy>)>>,
     args: AdmissionArgs,
     /// Who this program is to the API server.
@@ -63,13 +63,6 @@ pub(super) struct Front {
     honoured: Honoured,
     requests: ApiKind,
     keys: KeyReader,
-}
-
-/// Kinds as discovery has them and as the engine has them.
-#[derive(Default)]
-struct Known {
-    kinds: Arc<Kinds>,
-    catalog: Arc<Catalog>,
 }
 
 impl Front {
@@ -99,7 +92,6 @@ impl Front {
             settings: controller.settings(),
             webhooks: ArcSwap::default(),
             leading: controller.leading(),
-            catalog: ArcSwap::default(),
             fresh: Mutex::default(),
             own_name: OnceCell::new(),
             requests: ApiKind::builtin("kyverno.io/v2", "UpdateRequest"),
@@ -212,14 +204,11 @@ impl Front {
     }
 
     fn known_kinds(&self) -> Arc<Catalog> {
-        let kinds = self.discovery.kinds();
-        let known = self.catalog.load();
-        if Arc::ptr_eq(&known.kinds, &kinds) {
-            return known.catalog.clone();
-        }
-        let catalog = Arc::new(kinds.catalog());
-        self.catalog.store(Arc::new(Known { kinds, catalog: catalog.clone() }));
-        catalog
+        self.discovery.kinds().catalog()
+    }
+
+    fn bounds(&self) -> InstallBounds {
+        InstallBounds::of_cluster(self.known_kinds(), &*self.namespace).with_outbound(self.outbound.clone())
     }
 
     async fn own_name(&self) -> Result<&String, Trouble> {
@@ -295,8 +284,16 @@ impl Office for Front {
         self.api.find(&kind, None, name).await.map_err(|error| error.to_string())
     }
 
+    fn mac_key(&self) -> Option<MacKey> {
+        self.keys.current().map(|keys| keys.mac.clone())
+    }
+
     fn honoured(&self) -> &Honoured {
         &self.honoured
+    }
+
+    fn install_namespace(&self) -> &str {
+        &self.namespace
     }
 }
 
@@ -324,8 +321,7 @@ impl Counter for Front {
 
     fn facts(&self) -> Facts {
         let now = Timestamp::now();
-        let mut facts = Facts::new(now, now.as_nanosecond() as u64);
-        facts.outbound = self.outbound.clone();
+        let mut facts = Facts::new(now, now.as_nanosecond() as u64, self.bounds());
         facts.limits.context_bytes = self.settings.load().context_bytes;
         facts
     }

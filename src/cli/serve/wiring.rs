@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
@@ -31,7 +31,7 @@ use crate::server::{
     Bound, Certificates, ClientRule, Event, Handler, Limits, Observer, Phase, RootsFile, Shutdown, Tls,
 };
 use crate::telemetry::{self, Health, Metrics, Outcome};
-use crate::webhook::{self, MeshView};
+use crate::webhook::{self, MeshView, ReviewKey};
 
 /// The part whose end is the end of the drain.
 const ADMISSION: &str = "the admission port";
@@ -157,7 +157,11 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         .map(|(client, keys)| controller(client, &namespace, generate, services, keys, &metrics, &health));
     let api = |client: Client| Api::new(client).counted(metrics.generate());
     let installed = place.webhook_configuration.first().cloned().unwrap_or_default();
-    let front = client.clone().zip(controller.as_ref()).zip(keys).map(|((client, controller), keys)| {
+    metrics.generate().author_check(admission.author_check);
+    if !admission.author_check {
+        warn!("Author check is off: policies may do more than their authors (--author-check=false)");
+    }
+    let front = client.clone().zip(controller.as_ref()).zip(keys.clone()).map(|((client, controller), keys)| {
         Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller, keys))
     });
     let routes = client
@@ -228,7 +232,7 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     }
     tasks.spawn({
         let wire = Wire(metrics.clone());
-        let answer = AdmissionHandler { tokens, front, plane, routes, metrics: metrics.clone() };
+        let answer = AdmissionHandler { tokens, keys, front, plane, routes, metrics: metrics.clone() };
         let mut until = drain.clone();
         async move {
             tokio::select! {
@@ -277,6 +281,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
 /// Answers the admission port.
 struct AdmissionHandler {
     tokens: TokenSource,
+    /// None without a cluster.
+    keys: Option<KeyReader>,
     front: Option<Arc<Front>>,
     plane: Arc<ControlPlane>,
     routes: Option<Arc<KnownRoutes>>,
@@ -294,7 +300,13 @@ impl Handler for AdmissionHandler {
 
     async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let routes = self.routes.as_ref().map(|routes| routes.current()).unwrap_or_default();
-        let view = MeshView { plane: &self.plane, routes: &routes };
+        let keys = self.keys.as_ref().map(KeyReader::current);
+        let key = match &keys {
+            None => ReviewKey::Offline,
+            Some(None) => ReviewKey::Missing,
+            Some(Some(keys)) => ReviewKey::Known(&keys.mac),
+        };
+        let view = MeshView { plane: &self.plane, routes: &routes, key };
         admit(&request, self.front.as_deref(), view, &self.metrics).await
     }
 }
@@ -341,6 +353,8 @@ fn controller(
         exception_namespace,
         omit_events,
         full_comparison_interval,
+        run_unreviewed_policies,
+        absent_policy_grace,
     } = args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
@@ -361,6 +375,8 @@ fn controller(
         exceptions: Honoured::parse(&exception_namespace),
         omitted_events: omit_events,
         comparison_interval: full_comparison_interval,
+        run_unreviewed: run_unreviewed_policies,
+        absence_grace: absent_policy_grace,
     };
     Controller::new(client, options, keys, metrics.generate(), health)
 }

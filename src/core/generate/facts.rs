@@ -11,8 +11,8 @@ use crate::core::expr::{Runtime, Seed};
 use crate::core::limits::Limits;
 use crate::core::resource::text_at;
 
+use super::bounds::InstallBounds;
 use super::fetch::Fetch;
-use super::gate::Outbound;
 use super::rule::Rule;
 use super::trigger::Trigger;
 
@@ -24,8 +24,8 @@ pub struct Facts {
     /// The seed of `random()`: the same seed gives the same texts.
     pub seed: Seed,
     pub limits: Limits,
-    /// Hosts that policies may call.
-    pub outbound: Outbound,
+    /// What limits every rule of the install.
+    pub bounds: InstallBounds,
     /// There is nobody to ask beyond what was given: entries that need a service, a registry or a global entry are skipped,
     /// as if they were not written.
     pub offline: bool,
@@ -50,12 +50,12 @@ pub enum Answer {
 }
 
 impl Facts {
-    pub fn new(now: Timestamp, seed: impl Into<Seed>) -> Self {
+    pub fn new(now: Timestamp, seed: impl Into<Seed>, bounds: InstallBounds) -> Self {
         Self {
             now,
             seed: seed.into(),
             limits: Limits::default(),
-            outbound: Outbound::default(),
+            bounds,
             offline: false,
             given: Map::new(),
             given_each: Vec::new(),
@@ -75,7 +75,7 @@ impl Facts {
     pub(super) fn runtime(&self) -> Runtime {
         let runtime = Runtime::new(self.now, self.seed.clone()).with_limits(self.limits.expressions);
         self.answers.iter().fold(runtime, |runtime, (fetch, answer)| match fetch {
-            Fetch::Host(name) => runtime.with_host(name.as_str(), addresses(answer)),
+            Fetch::Host(host) => runtime.with_host(host.name(), addresses(answer)),
             _ => runtime,
         })
     }
@@ -99,7 +99,11 @@ fn addresses(answer: &Answer) -> Result<Vec<IpAddr>, String> {
     match answer {
         Answer::Found(found) => {
             let texts = found.as_array().into_iter().flatten().filter_map(Value::as_str);
-            texts.map(|text| text.parse().map_err(|_| format!("`{text}` is no address"))).collect()
+            texts
+                .map(|text| {
+                    text.parse().map_err(|_| "the name service gave something that is not an address".to_owned())
+                })
+                .collect()
         }
         Answer::Absent => Err("no such host".to_owned()),
         Answer::Failed(reason) => Err(reason.clone()),

@@ -64,6 +64,30 @@ impl Admission {
         self.request.get("oldObject").filter(|object| object.is_object())
     }
 
+    /// The request without the content of Secrets, which must not lie in a second place. The object is read again when the work
+    /// is done; of one that is gone then, or was another before, identity, labels and annotations remain.
+    fn storable(&self) -> Map<String, Value> {
+        let mut request = self.request.clone();
+        let mut has_secret = false;
+        for side in ["object", "oldObject"] {
+            if let Some(Value::Object(object)) = request.get_mut(side)
+                && is_secret(object)
+            {
+                has_secret = true;
+                withhold(object);
+            }
+        }
+        // What has changed cannot be told any more by comparing the two, so that it has is kept in this way.
+        if has_secret
+            && !self.changes_nothing()
+            && let Some(Value::Object(metadata)) =
+                request.get_mut("object").and_then(|object| object.get_mut("metadata"))
+        {
+            metadata.remove("resourceVersion");
+        }
+        request
+    }
+
     /// Whether the request leaves the object as it is, so that waiting for a change would be in vain.
     pub fn changes_nothing(&self) -> bool {
         let plain = |object: Option<&Value>| {
@@ -74,6 +98,21 @@ impl Admission {
             object
         };
         plain(self.object()) == plain(self.old_object())
+    }
+}
+
+fn is_secret(object: &Map<String, Value>) -> bool {
+    object.get("kind").is_some_and(|kind| kind == "Secret")
+        && object.get("apiVersion").is_some_and(|version| version == "v1")
+}
+
+/// Removes what a Secret holds, from wherever it lies.
+fn withhold(secret: &mut Map<String, Value>) {
+    secret.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "type" | "immutable"));
+    let Some(Value::Object(metadata)) = secret.get_mut("metadata") else { return };
+    metadata.remove("managedFields");
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
 }
 
@@ -140,7 +179,7 @@ impl UpdateRequest {
                 json!({
                     "userInfo": {"roles": admission.roles, "clusterRoles": admission.cluster_roles, "userInfo": user},
                     "admissionRequestInfo": {
-                        "admissionRequest": admission.request,
+                        "admissionRequest": admission.storable(),
                         "operation": admission.request.get("operation").cloned().unwrap_or_default(),
                     },
                 })
@@ -230,6 +269,45 @@ mod tests {
             *changed.pointer_mut(path).expect(path) = value;
             assert!(!UpdateRequest::is_authentic(&changed, &key), "{path}");
         }
+    }
+
+    #[test]
+    fn the_content_of_a_secret_is_not_stored() {
+        let secret = |data: &str, version: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"k": data}, "stringData": {"l": "hidden"},
+                "metadata": {
+                    "name": "s", "namespace": "a", "uid": "u", "resourceVersion": version, "labels": {"x": "y"},
+                    "managedFields": [{"hidden": 1}],
+                    "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hidden", "kept": "yes"},
+                },
+            })
+        };
+        let stored = |object: Value, old: Value| {
+            let request = json!({"operation": "UPDATE", "object": object, "oldObject": old});
+            let admission = Admission {
+                request: request.as_object().cloned().expect("an object"),
+                roles: BTreeSet::new(),
+                cluster_roles: BTreeSet::new(),
+            };
+            let written = UpdateRequest {
+                policy: PolicyKey { namespace: None, name: "p".into() },
+                entries: Vec::new(),
+                admission: Some(admission),
+            };
+            let object = written.write("writ-system");
+            assert!(!object.to_string().contains("hidden"), "{object}");
+            UpdateRequest::read(&object).and_then(|read| read.admission).expect("an admission request")
+        };
+        let changed = stored(secret("hidden-new", "1"), secret("hidden-old", "1"));
+        assert!(!changed.changes_nothing());
+        assert_eq!(changed.old_object().map(|old| text_at(old, &["metadata", "resourceVersion"])), Some("1"));
+        assert_eq!(changed.object().map(|object| text_at(object, &["metadata", "annotations", "kept"])), Some("yes"));
+        assert_eq!(changed.object().map(|object| text_at(object, &["metadata", "labels", "x"])), Some("y"));
+        assert!(stored(secret("hidden", "1"), secret("hidden", "1")).changes_nothing());
+        let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}});
+        assert_eq!(stored(other.clone(), Value::Null).object(), Some(&other));
+        assert_eq!(stored(Value::Null, secret("hidden", "1")).object(), None);
     }
 
     #[test]
