@@ -17,13 +17,14 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ClusterError;
+use super::apply::Basis;
 use super::error::causes;
 use super::kinds::ApiKind;
 use super::lean::{Lean, LeanList};
 use crate::telemetry::GenerateMetrics;
 
 /// Under which name writes appear in managed fields. Existing tools look for it.
-pub(crate) const FIELD_MANAGER: &str = "kyverno-generate";
+const FIELD_MANAGER: &str = "kyverno-generate";
 
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 const JSON: &str = "application/json";
@@ -64,6 +65,8 @@ pub struct Selection {
     pub namespace: Option<String>,
     /// In the notation of a query; empty for all.
     pub labels: String,
+    /// The only object that is meant; empty for all. Permissions may be granted by that name.
+    pub name: String,
     /// Names and labels are enough.
     pub metadata_only: bool,
 }
@@ -131,6 +134,7 @@ impl Api {
         let mut query = Query::new(kind.path(selection.namespace.as_deref(), None)?);
         query.add("limit", &limit.to_string());
         query.add("labelSelector", &selection.labels);
+        query.select_name(&selection.name);
         query.add("continue", from);
         let accept = if selection.metadata_only { METADATA_LIST } else { JSON };
         let what = kind.plural_name();
@@ -219,19 +223,18 @@ impl Api {
         self.json("patch", &kind.name(namespace, name), Method::PATCH, &query.path, JSON, body).await
     }
 
-    /// Deletes exactly the object with this UID.
+    /// Deletes exactly this object in exactly this version; a conflict if it is another by now.
     pub async fn delete(
         &self,
         kind: &ApiKind,
         namespace: Option<&str>,
         name: &str,
-        uid: &str,
+        Basis { uid, version }: Basis<'_>,
     ) -> Result<(), ClusterError> {
         let path = kind.path(namespace, Some(name))?;
-        let mut options = serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if !uid.is_empty() {
-            options["preconditions"] = serde_json::json!({"uid": uid});
-        }
+        let options = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid, "resourceVersion": version},
+        });
         let body = Some((JSON, &options));
         self.json("delete", &kind.name(namespace, name), Method::DELETE, &path, JSON, body).await?;
         Ok(())
@@ -265,6 +268,7 @@ impl Api {
         query.add("resourceVersion", version);
         query.add("timeoutSeconds", &seconds.to_string());
         query.add("labelSelector", &selection.labels);
+        query.select_name(&selection.name);
         let accept = if selection.metadata_only { METADATA } else { JSON };
         self.count("watch");
         request("watch", &kind.plural_name(), Method::GET, &query.path, accept, None)
@@ -378,6 +382,13 @@ impl Query {
             } else {
                 self.path.push_str(&format!("%{byte:02X}"));
             }
+        }
+    }
+
+    /// Selects one object, unless the name is empty.
+    fn select_name(&mut self, name: &str) {
+        if !name.is_empty() {
+            self.add("fieldSelector", &format!("metadata.name={name}"));
         }
     }
 

@@ -18,6 +18,9 @@ pub enum ClusterError {
     Conflict { resource: String },
     #[error("{resource} does not exist")]
     Missing { resource: String },
+    /// The manifests ship it, and only they make it.
+    #[error("{resource} does not exist; it is part of the install: apply the manifests again")]
+    NotInstalled { resource: String },
     #[error("{resource} exists already")]
     Exists { resource: String },
     /// There is no such namespace to make something in.
@@ -64,6 +67,7 @@ impl ClusterError {
     pub(super) fn of_status(verb: &'static str, resource: &str, status: &Status) -> Self {
         let reason = shown(resource, status);
         let resource = resource.to_owned();
+        let names_object = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
         let of_namespace = status.details.as_ref().is_some_and(|details| details.kind == "namespaces");
         let causes = status.details.iter().flat_map(|details| &details.causes);
         let ending = causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating");
@@ -73,6 +77,9 @@ impl ClusterError {
             (409, "AlreadyExists") => Self::Exists { resource },
             (410, _) => Self::Expired { resource },
             (401 | 403, _) => Self::Refused { verb, resource, reason },
+            // Without the name of an object the path itself is unknown: the kind is not served, or not any more. That says
+            // nothing about its objects.
+            (404, _) if !names_object => Self::UnknownKind { kind: resource },
             (404, _) => Self::Missing { resource },
             (409, _) => Self::Conflict { resource },
             (429 | 500.., _) => Self::Unreachable { verb, resource, reason },
@@ -212,6 +219,7 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::response::StatusDetails;
     use serde_json::json;
 
     use super::*;
@@ -227,7 +235,7 @@ mod tests {
     fn names_verb_and_resource_and_what_to_do() {
         check(403, "not allowed to get secrets/a: Reason; manifests/base/rbac.yaml grants this right");
         check(409, "secrets/a was changed by somebody else meanwhile");
-        check(404, "secrets/a does not exist");
+        check(404, "the cluster does not know secrets/a");
         check(422, "cannot get secrets/a: Reason");
         check(503, "cannot get secrets/a, the API server does not answer: Reason");
     }
@@ -276,5 +284,17 @@ mod tests {
             status(422, "Invalid", "compilation failed", json!([])),
             &format!("cannot create {own}: compilation failed"),
         );
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_is_no_missing_object() {
+        let of = |details: Option<StatusDetails>| {
+            let status = Status { details, ..Status::failure("gone", "NotFound").with_code(404) };
+            ClusterError::of("get", "secrets/a", &kube::Error::Api(status.boxed()))
+        };
+        let named = |name: &str| serde_json::from_value(serde_json::json!({"name": name})).expect("details");
+        assert!(matches!(of(named("a")), ClusterError::Missing { .. }));
+        assert!(matches!(of(named("")), ClusterError::UnknownKind { .. }));
+        assert!(matches!(of(None), ClusterError::UnknownKind { .. }));
     }
 }

@@ -54,8 +54,8 @@ pub(super) enum DriveError {
 }
 
 pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Result<Driven, DriveError> {
-    let mut facts = Facts::new(Timestamp::now(), seed(&shared.salt.load(), rule, trigger));
-    facts.outbound = shared.outbound.clone();
+    let seed = seed(&shared.keys.ready().await.random, rule, trigger);
+    let mut facts = Facts::new(Timestamp::now(), seed, shared.bounds());
     facts.limits.context_bytes = shared.settings.load().context_bytes;
     if shared.panics.contain(&shared.snapshot.load(), rule, trigger) {
         return Err(DriveError::Panicked { policy: rule.policy.to_string(), rule: rule.name.clone() });

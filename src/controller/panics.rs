@@ -103,8 +103,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::generate::{Evaluation, Facts, evaluate};
+    use crate::core::generate::{Evaluation, Facts, InstallBounds, evaluate};
     use crate::core::kinds;
+    use crate::core::reviewed::ReviewState;
     use crate::index::Index;
 
     fn snapshot(generation: u64, call: &str) -> Arc<Snapshot> {
@@ -124,7 +125,7 @@ mod tests {
             "spec": {"rules": [rule("bad", call), rule("good", "v")]},
         });
         let mut index = Index::default();
-        index.apply(document, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope));
+        index.apply(document, ReviewState::Reviewed, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope));
         index.snapshot()
     }
 
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn a_panic_ends_one_evaluation_and_is_not_repeated() {
         let key = PolicyKey { namespace: None, name: "p".to_owned() };
-        let facts = Facts::new(Timestamp::UNIX_EPOCH, 0);
+        let facts = Facts::new(Timestamp::UNIX_EPOCH, 0, InstallBounds::offline());
         let call = "{{ panic_in_test(request.object.metadata.name) }}";
         let first = snapshot(1, call);
         let (bad, good) =

@@ -1,4 +1,5 @@
-//! UpdateRequests: work that somebody has stored in the cluster, because a rule asks for what only admission knows.
+//! UpdateRequests: work that the webhook has stored in the cluster, because a rule asks for what only admission knows.
+//! Requests of anybody else are ignored, and so are requests that were changed after they were stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +18,12 @@ use super::policies::kind_of_policy;
 use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded, tell};
 use super::queue::{Lane, Merge, Queue, Task};
 use super::shared::Shared;
+use crate::cluster::apply::Basis;
 use crate::cluster::kinds::ApiKind;
-use crate::cluster::status::{self, request_status};
+use crate::cluster::status::{self, pending_request};
 use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
-use crate::core::generate::request::{Admission, Entry, State, UpdateRequest};
+use crate::core::generate::request::{Admission, Entry, UpdateRequest};
 use crate::core::generate::{Apply, Evaluation, PolicyKey, Trigger, TriggerRef};
 use crate::core::matching::Operation;
 use crate::core::resource::{is_ending, text_at};
@@ -98,16 +100,22 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let following = follow(shared.api.clone(), kind, selection, sender);
     let receiving = async {
         let mut known = BTreeSet::new();
+        let mut ignored = BTreeSet::new();
         while let Some(event) = events.recv().await {
             match event {
                 Event::Listed(object) | Event::Changed(object) => {
                     let name = text_at(&object, &["metadata", "name"]).to_owned();
+                    if !UpdateRequest::is_authentic(&object, &shared.keys.ready().await.mac) {
+                        ignore(&shared, name, &mut ignored);
+                        continue;
+                    }
                     known.insert(name.clone());
                     queue.add(Lane::Live, name, Stored(object));
                 }
                 Event::Deleted(object) => {
                     let name = text_at(&object, &["metadata", "name"]);
                     known.remove(name);
+                    ignored.remove(name);
                     failing.remove(name);
                 }
                 Event::Listing => known.clear(),
@@ -120,6 +128,14 @@ pub(super) async fn run(shared: Arc<Shared>) {
     tokio::select! {
         _ = workers.join_next() => {}
         ((), ()) = async { tokio::join!(following, receiving) } => {}
+    }
+}
+
+/// Nothing is done with a request that Writ did not write. It is counted and logged once, and it stays: it is not Writ's.
+fn ignore(shared: &Shared, name: String, ignored: &mut BTreeSet<String>) {
+    if ignored.insert(name.clone()) {
+        shared.metrics.ignored_request();
+        warn!(request = name, "Ignored an UpdateRequest that Writ did not write, or that was changed since");
     }
 }
 
@@ -166,14 +182,7 @@ async fn handle(
     let Some(request) = UpdateRequest::read(object) else {
         return Ok(());
     };
-    let uid = text_at(object, &["metadata", "uid"]);
-    let remove = || async { remove(shared, kind, name, uid).await };
-    match request.state {
-        State::Completed => return remove().await,
-        State::Failed if request.ours => return remove().await,
-        State::Failed => return Ok(()),
-        State::Pending => {}
-    }
+    let seen = Basis::of(object);
     let (mut errors, mut rejected) = (Vec::new(), false);
     for entry in &request.entries {
         match perform(shared, &request, entry, waited).await {
@@ -188,27 +197,20 @@ async fn handle(
         }
     }
     if errors.is_empty() {
-        return remove().await;
+        return remove(shared, kind, name, seen).await;
     }
     let message = errors.join("; ");
     if waited < PATIENCE {
         return Err(Trouble::Refused(message));
     }
-    if request.ours && rejected && failing.admit(&request.policy, name) {
+    if rejected && failing.admit(&request.policy, name) {
         return Err(keep(shared, kind, name, object, &request, message).await);
     }
     warn!(request = name, policy = %request.policy, error = message, "Dropped a stored request");
-    if request.ours {
-        if rejected {
-            shared.metrics.request_dropped();
-        }
-        return remove().await;
+    if rejected {
+        shared.metrics.request_dropped();
     }
-    let status = request_status(State::Failed, &message, request.retries + 5);
-    match status::write(&shared.api, kind, Some(&shared.namespace), name, status).await {
-        Ok(()) | Err(ClusterError::Missing { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    remove(shared, kind, name, seen).await
 }
 
 /// Keeps a request that fails, with what is wrong in its status.
@@ -225,15 +227,16 @@ async fn keep(
         return Trouble::Refused(message);
     }
     warn!(request = name, policy = %request.policy, error = message, "A stored request keeps failing");
-    let status = request_status(State::Pending, &message, request.retries + 1);
-    match status::write(&shared.api, kind, Some(&shared.namespace), name, status).await {
+    let written = status::write(&shared.api, kind, Some(&shared.namespace), name, pending_request(&message)).await;
+    match written {
         Ok(()) | Err(ClusterError::Missing { .. }) => Trouble::Refused(message),
         Err(error) => error.into(),
     }
 }
 
-async fn remove(shared: &Shared, kind: &ApiKind, name: &str, uid: &str) -> Result<(), Trouble> {
-    match shared.api.delete(kind, Some(&shared.namespace), name, uid).await {
+async fn remove(shared: &Shared, kind: &ApiKind, name: &str, seen: Basis<'_>) -> Result<(), Trouble> {
+    match shared.api.delete(kind, Some(&shared.namespace), name, seen).await {
+        // After a conflict the watch brings the request as it is now, and that one is worked on.
         Ok(()) | Err(ClusterError::Missing { .. } | ClusterError::Conflict { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -265,6 +268,13 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
         true if is_alive(&trigger, request) => Aim::MakeOrRemove,
         true => Aim::Remove,
     };
+    if aim == Aim::Remove && is_held(shared, &reference).await.map_err(Undone::Trouble)? {
+        // The watch tells of the end of a trigger that finalizers hold up. For other rules this request is all there is.
+        return match found.rule.follows_deletion() {
+            true => Ok(()),
+            false => Err(Undone::Trouble(Trouble::Outage(format!("{} is being deleted", reference.gvk)))),
+        };
+    }
     let (started, mut report) = (Instant::now(), Report::default());
     let applied = apply(shared, &found, &trigger, &reference, aim, &mut report).await;
     shared.metrics.executed(&request.policy, &entry.rule, applied.is_ok(), started.elapsed());
@@ -300,7 +310,7 @@ async fn apply(
             }
             Ok(())
         }
-        Some(Driven { evaluation: Evaluation::Excepted { .. }, .. }) => Ok(()),
+        Some(Driven { evaluation: Evaluation::Excepted { .. } | Evaluation::OutOfReach { .. }, .. }) => Ok(()),
         // What the webhook could not tell without looking things up.
         Some(Driven { evaluation: Evaluation::Lost { .. }, .. }) if found.rule.synchronize => {
             clean_up(shared, found, reference, Grounds::Asked).await.map(drop)
@@ -310,8 +320,13 @@ async fn apply(
     }
 }
 
+/// Whether a trigger is being deleted and still there: what was made for it stays as long.
+async fn is_held(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble> {
+    Ok(trigger.is_findable() && live(shared, trigger).await?.is_some_and(|object| is_ending(&object)))
+}
+
 async fn is_gone(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble> {
-    Ok(trigger.is_findable() && live(shared, trigger).await?.is_none_or(|object| is_ending(&object)))
+    Ok(trigger.is_findable() && live(shared, trigger).await?.is_none())
 }
 
 fn is_alive(trigger: &Trigger, request: &UpdateRequest) -> bool {

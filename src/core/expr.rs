@@ -5,6 +5,7 @@
 //! | `syntax` | the grammar |
 //! | `datum` | what an expression yields while it runs: borrowed JSON, or something computed |
 //! | `scope` | where the names of an expression come from |
+//! | `chance` | what `random()` draws from |
 //! | `runtime` | clock, chance, look-ups and budgets of one evaluation |
 //! | `evaluate` | a tree over a datum, with the not-found rules |
 //! | `functions` | the function table |
@@ -13,6 +14,7 @@
 //! Evaluation is a function of expression, scope and runtime. It never asks a clock, a network or a random source: what it
 //! lacks comes back as [`EvalError::Needs`], the caller adds the fact and evaluates again.
 
+mod chance;
 mod datum;
 mod error;
 mod evaluate;
@@ -30,6 +32,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use chance::Seed;
 pub use datum::{Datum, Number};
 pub use error::{Bound, EvalError, FailReason, Lookup};
 pub use functions::Function;

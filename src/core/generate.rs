@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `rule` | policies and rules, compiled |
 //! | `trigger` | the object and the request that set a rule off |
-//! | `gate`, `fetch`, `api_path`, `service_url` | what a rule may look up and write |
+//! | `gate`, `bounds`, `fetch`, `api_path`, `service_url` | what a rule may look up and write |
 //! | `facts` | what has been looked up |
 //! | `exception` | triggers that are taken out of rules |
 //! | `context` | named values of a rule |
@@ -24,6 +24,7 @@
 
 pub mod api_path;
 mod body;
+mod bounds;
 mod brake;
 pub mod context;
 pub mod diff;
@@ -48,14 +49,15 @@ mod service_url;
 mod trigger;
 mod way;
 
+pub use bounds::InstallBounds;
 pub use brake::Brake;
 pub use downstream::{Marks, SourceRef, TriggerRef};
 pub use error::{Cause, PolicyKey, RuleError};
 pub use evaluate::{Applicability, Evaluation, drive, evaluate, judge};
 pub use exception::{Exception, ExceptionEntry, ExceptionKey, Honoured};
 pub use facts::{Answer, Facts, seed};
-pub use fetch::{ApiFetch, Fetch, GlobalFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch, readings};
-pub use gate::{Gate, Outbound, Reach};
+pub use fetch::{ApiFetch, Fetch, GlobalFetch, HostFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch, readings};
+pub use gate::{Gate, Outbound, Reach, WriteTarget};
 pub use plan::{Failure, Mode, Place, Plan, Source, Target};
 pub use rule::{Apply, Loop, Output, Pattern, Policy, Rule, TargetKind, Targets, Webhook};
 pub use service_url::ServiceUrl;

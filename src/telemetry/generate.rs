@@ -26,7 +26,9 @@ struct Inner {
     panics: Counter,
     requests_dropped: Counter,
     leading: Gauge,
+    author_check: Gauge,
     requests: Family<Labels, Gauge>,
+    ignored_requests: Counter,
     results: Family<Labels, Counter>,
     /// The policies and rules that results were counted of.
     counted: Mutex<BTreeSet<(String, String)>>,
@@ -37,6 +39,7 @@ struct Inner {
     comparisons: Mutex<BTreeMap<String, i64>>,
     rules: Family<Labels, Gauge>,
     queries: Family<[(&'static str, &'static str); 2], Counter>,
+    unreviewed: Family<[(&'static str, &'static str); 1], Gauge>,
 }
 
 /// A rule for those who list them.
@@ -77,7 +80,9 @@ impl GenerateMetrics {
             panics: Counter::default(),
             requests_dropped: Counter::default(),
             leading: Gauge::default(),
+            author_check: Gauge::default(),
             requests: Family::default(),
+            ignored_requests: Counter::default(),
             results: Family::default(),
             counted: Mutex::default(),
             durations: Family::new_with_constructor(seconds as fn() -> Histogram),
@@ -86,6 +91,7 @@ impl GenerateMetrics {
             comparisons: Mutex::default(),
             rules: Family::default(),
             queries: Family::default(),
+            unreviewed: Family::default(),
         };
         for result in ["created", "updated", "deleted", "unchanged", "nowhere", "failed"] {
             let _ = inner.writes.get_or_create(&[("result", result)]);
@@ -116,7 +122,22 @@ impl GenerateMetrics {
             "Since when every rule that synchronizes has gone through its triggers, in seconds since 1970",
             inner.compared.clone(),
         );
+        ours.register(
+            "policies_unreviewed",
+            "Policies, exceptions and global context entries that were stored without a review of their author",
+            inner.unreviewed.clone(),
+        );
+        ours.register(
+            "updaterequests_ignored",
+            "UpdateRequests that Writ did not write, or that were changed since",
+            inner.ignored_requests.clone(),
+        );
         ours.register("leading", "1 if this replica does the work", inner.leading.clone());
+        ours.register(
+            "author_check_enabled",
+            "1 if the authors of policies must have the permissions that their rules use",
+            inner.author_check.clone(),
+        );
         let theirs = root.sub_registry_with_prefix("kyverno");
         theirs.register("updaterequest_total", "Stored requests that are not done yet", inner.requests.clone());
         theirs.register("policy_results", "Rule executions by result", inner.results.clone());
@@ -201,6 +222,16 @@ impl GenerateMetrics {
         self.0.queries.get_or_create(&[("operation", operation), ("client_type", "dynamic")]).inc();
     }
 
+    /// So many objects of a kind were stored without a review of their author.
+    pub fn unreviewed(&self, kind: &'static str, count: usize) {
+        self.0.unreviewed.get_or_create(&[("kind", kind)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Whether authors must have the permissions that their rules use.
+    pub fn author_check(&self, enabled: bool) {
+        self.0.author_check.set(enabled.into());
+    }
+
     pub fn leading(&self, leading: bool) {
         self.0.leading.set(leading.into());
     }
@@ -208,6 +239,11 @@ impl GenerateMetrics {
     pub fn requests(&self, namespace: &str, count: usize) {
         let labels = vec![("resource_namespace", namespace.to_owned())];
         self.0.requests.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A stored request is not Writ's own.
+    pub fn ignored_request(&self) {
+        self.0.ignored_requests.inc();
     }
 
     /// A rule was run for a trigger.

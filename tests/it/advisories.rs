@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use writ::compile;
-use writ::core::generate::{Answer, Evaluation, Facts, Fetch, Policy, Trigger, drive, evaluate};
+use writ::core::generate::{Answer, Evaluation, Facts, Fetch, InstallBounds, Policy, Trigger, drive, evaluate};
 use writ::telemetry::{Health, Metrics, answer};
 
 /// One advisory, or several with the same cause.
@@ -263,7 +263,7 @@ fn pod(namespace: &str, name: &str, labels: Value) -> Value {
 }
 
 fn facts() -> Facts {
-    Facts::new(jiff::Timestamp::UNIX_EPOCH, 0)
+    Facts::new(jiff::Timestamp::UNIX_EPOCH, 0, InstallBounds::offline())
 }
 
 const POLICY: &str = "

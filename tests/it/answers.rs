@@ -9,8 +9,11 @@ use tokio::task::JoinHandle;
 use writ::cluster::discovery::Discovery;
 use writ::cluster::kinds::ApiKind;
 use writ::cluster::{Api, ClusterError, Reader, Selection, connect};
-use writ::core::generate::{Answer, Gate, Outbound, Reach};
+use writ::core::generate::api_path::PathPattern;
+use writ::core::generate::{Answer, Fetch, Gate, InstallBounds, Reach};
 use writ::server::{Bound, Limits, Shutdown};
+
+const INSTALL: &str = "writ-system";
 
 /// How many objects there are, and how large each is.
 const OBJECTS: usize = 100;
@@ -48,11 +51,14 @@ impl Server {
     }
 
     async fn call(&self, path: &str) -> Answer {
-        let reader = Reader::new(self.api.clone(), Arc::new(Discovery::new(self.api.clone())));
-        let outbound = Outbound::default();
-        let fetch = Gate::new(&Reach::Cluster, &outbound).call(path, None).expect(path);
+        let reader = Reader::new(self.api.clone(), Arc::new(Discovery::new(self.api.clone())), INSTALL);
+        let fetch = fetch(path);
         reader.answer(&fetch).await.expect(path)
     }
+}
+
+fn fetch(path: &str) -> Fetch {
+    Gate::new(&Reach::Cluster, &InstallBounds::offline()).call(path, None, &PathPattern::of(path)).expect(path)
 }
 
 fn respond(request: &Request<Bytes>) -> Response<Bytes> {
@@ -101,8 +107,8 @@ async fn what_an_answer_quotes_is_not_shown() {
     let server = Server::start().await;
     let Answer::Failed(reason) = server.call("/api/v1/namespaces/c/pods").await else { panic!("it was accepted") };
     assert_eq!(reason, "cannot get /api/v1/namespaces/c/pods: Invalid");
-    let reader = Reader::new(server.api.clone(), Arc::new(Discovery::new(server.api.clone())));
-    let fetch = Gate::new(&Reach::Cluster, &Outbound::default()).call("/api/v1/namespaces/d/pods", None).unwrap();
+    let reader = Reader::new(server.api.clone(), Arc::new(Discovery::new(server.api.clone())), INSTALL);
+    let fetch = fetch("/api/v1/namespaces/d/pods");
     let error = reader.answer(&fetch).await.expect_err("it is not JSON").to_string();
     assert!(error.contains("line 1, column") && !error.contains("hidden"), "{error}");
 }

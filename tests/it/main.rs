@@ -27,3 +27,4 @@ mod registration;
 mod serve;
 mod server;
 mod services;
+mod supply_chain;

@@ -10,6 +10,7 @@ use ::core::net::IpAddr;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 
+use super::chance::{Chance, Seed};
 use super::error::{Bound, EvalError, Lookup};
 use super::go_regex::{GoRegex, ParsedRegex};
 
@@ -37,7 +38,7 @@ pub struct Runtime {
     limits: Limits,
     steps: Cell<u64>,
     bytes: Cell<u64>,
-    chance: Cell<u64>,
+    chance: RefCell<Chance>,
     hosts: BTreeMap<String, Result<Vec<IpAddr>, String>>,
     regexes: RefCell<RegexCache>,
 }
@@ -61,7 +62,7 @@ const STATE_STEPS: usize = 2;
 
 impl Runtime {
     /// `seed` is the randomness of this evaluation: the same seed gives the same `random()`.
-    pub fn new(now: Timestamp, seed: u64) -> Self {
+    pub fn new(now: Timestamp, seed: impl Into<Seed>) -> Self {
         let limits = Limits::default();
         Self {
             now,
@@ -69,7 +70,7 @@ impl Runtime {
             limits,
             steps: Cell::new(limits.steps),
             bytes: Cell::new(limits.bytes),
-            chance: Cell::new(seed),
+            chance: RefCell::new(Chance::new(&seed.into())),
             hosts: BTreeMap::new(),
             regexes: RefCell::default(),
         }
@@ -147,16 +148,11 @@ impl Runtime {
         self.hosts.get(host).ok_or_else(|| EvalError::Needs(Lookup::Host(host.to_owned())))
     }
 
-    /// A number below `bound`, the next of the seeded sequence (SplitMix64).
+    /// A number below `bound`, the next of the seeded sequence.
     pub(super) fn draw(&self, bound: u64) -> u64 {
-        let state = self.chance.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.chance.set(state);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let drawn = self.chance.borrow_mut().next();
         // The high half of a product spreads over the range without a division's bias towards small numbers.
-        ((u128::from(mixed) * u128::from(bound.max(1))) >> 64) as u64
+        ((u128::from(drawn) * u128::from(bound.max(1))) >> 64) as u64
     }
 
     /// The compiled form of a Go regular expression. Compiling is paid for by size, before it is done.

@@ -91,6 +91,88 @@ impl ResourcePath {
     }
 }
 
+/// What a path of a policy can become when its variables are known. The parts that are written out are fixed, and each
+/// variable stands within one part: what an author is asked about is then what is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathPattern {
+    /// Any resource at all: group, resource or the whole path is a variable.
+    Open,
+    /// These parts; one that [`PathPattern::is_open`] stands for any text.
+    Resource(ResourcePath),
+    Discovery(String),
+}
+
+impl PathPattern {
+    /// Takes the place of each variable while a path is taken apart. Who writes it down gets what a variable gets.
+    const VARIABLE: &str = "0-variable-0";
+
+    pub fn of(text: &str) -> Self {
+        let plain = if text.contains("$(") { None } else { replace_variables(text, Self::VARIABLE) };
+        match plain.as_deref().map(ApiPath::parse) {
+            Some(Ok(ApiPath::Resource(path))) if !Self::is_open(&path.group) && !Self::is_open(&path.resource) => {
+                Self::Resource(path)
+            }
+            Some(Ok(ApiPath::Discovery(path))) if !Self::is_open(&path) => Self::Discovery(path),
+            _ => Self::Open,
+        }
+    }
+
+    /// Whether a part of a pattern holds a variable.
+    pub fn is_open(part: &str) -> bool {
+        part.contains(Self::VARIABLE)
+    }
+
+    /// Whether a path is what the pattern can become. Parameters do not matter: they choose among what may be read.
+    pub fn covers(&self, path: &ApiPath) -> bool {
+        let fits = |pattern: &str, part: &str| pattern == part || Self::is_open(pattern);
+        let both = |pattern: &Option<String>, part: &Option<String>| match (pattern, part) {
+            (Some(pattern), Some(part)) => fits(pattern, part),
+            (None, None) => true,
+            _ => false,
+        };
+        match (self, path) {
+            (Self::Open, path) => matches!(path, ApiPath::Resource(_)),
+            (Self::Resource(pattern), ApiPath::Resource(path)) => {
+                pattern.group == path.group
+                    && pattern.resource == path.resource
+                    && fits(&pattern.version, &path.version)
+                    && both(&pattern.namespace, &path.namespace)
+                    && both(&pattern.name, &path.name)
+                    && both(&pattern.subresource, &path.subresource)
+            }
+            (Self::Discovery(pattern), ApiPath::Discovery(path)) => pattern == path,
+            _ => false,
+        }
+    }
+}
+
+/// Nothing if braces do not pair up.
+fn replace_variables(text: &str, by: &str) -> Option<String> {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        plain += before;
+        plain += by;
+        // Expressions may hold braces of their own; those come in pairs.
+        let mut depth = 0_usize;
+        let end = after.char_indices().find(|(index, char)| match char {
+            '{' => {
+                depth += 1;
+                false
+            }
+            '}' if depth > 0 => {
+                depth -= 1;
+                false
+            }
+            '}' => after[*index..].starts_with("}}"),
+            _ => false,
+        })?;
+        rest = &after[end.0 + 2..];
+    }
+    plain += rest;
+    Some(plain)
+}
+
 fn parse(text: &str) -> Result<ApiPath, &'static str> {
     if text.len() > LONGEST {
         return Err("it is too long");
@@ -121,9 +203,9 @@ fn parse(text: &str) -> Result<ApiPath, &'static str> {
         }
         _ => return Err("it must be `/api/VERSION/…`, `/apis/GROUP/VERSION/…` or `/version`"),
     };
-    // The old notation of a watch.
-    if rest.first() == Some(&"watch") {
-        return Err("`watch` and `follow` give answers without end");
+    // Older spellings: of a watch, which has no end, and of a connection.
+    if let ["watch" | "proxy", ..] = rest {
+        return Err("`watch`, `follow` and `proxy` give answers without end");
     }
     let (namespace, rest) = match rest {
         // `status` and `finalize` are parts of the Namespace itself.
@@ -278,6 +360,9 @@ mod tests {
             "/api/v1/namespaces?labelSelector=a=b?limit=5",
             "/api/v1/pods?x=%zz",
             "/version?x=1",
+            "/api/v1/watch/secrets",
+            "/api/v1/watch/namespaces/a",
+            "/api/v1/proxy/nodes/n",
             "/api/v1/namespaces/a/%2e%2e/b/pods",
             "/api/v1/namespaces/a/pods#x",
             "/api/v1/namespaces/a/pods?x=1#y",
@@ -286,6 +371,35 @@ mod tests {
         }
         assert_eq!(ApiPath::parse("/version"), Ok(ApiPath::Discovery("/version".into())));
         assert_eq!(ApiPath::parse("/apis/apps/v1/"), Ok(ApiPath::Discovery("/apis/apps/v1".into())));
+    }
+
+    #[test]
+    fn a_variable_stays_within_its_part() {
+        #[track_caller]
+        fn check(pattern: &str, path: &str, expected: bool) {
+            let covered = PathPattern::of(pattern).covers(&ApiPath::parse(path).expect(path));
+            assert_eq!(covered, expected, "{pattern} {path}");
+        }
+        let named = "/api/v1/namespaces/{{ns}}/configmaps/{{ request.object.{a: {b: c}}.a }}";
+        check(named, "/api/v1/namespaces/a/configmaps/b", true);
+        check(named, "/api/v1/namespaces/a/configmaps/b?limit=5", true);
+        check(named, "/api/v1/namespaces/a/configmaps", false);
+        check(named, "/api/v1/namespaces/a/configmaps/b/status", false);
+        // Namespace `a/secrets/b?x=`.
+        check(named, "/api/v1/namespaces/a/secrets/b?x=/configmaps/c", false);
+        check("/api/{{v}}/pods", "/api/v1/pods", true);
+        // Version `v1/namespaces/a`.
+        check("/api/{{v}}/pods", "/api/v1/namespaces/a/pods", false);
+        check("/api/v1/namespaces/{{x}}", "/api/v1/namespaces/a/secrets", false);
+        check("/api/v1/namespaces/a/pods/b/{{sub}}", "/api/v1/namespaces/a/pods/b/log", true);
+        check("/version", "/version", true);
+        check("/version", "/api/v1/secrets", false);
+        for open in ["{{x}}", "/api/v1/{{x}}", "/apis/{{x}}/pods", "/api/{{x}}", "/api/v1/{{ x", "/api/v1/$(./../x)/y"]
+        {
+            assert_eq!(PathPattern::of(open), PathPattern::Open, "{open}");
+            check(open, "/api/v1/secrets", true);
+            check(open, "/version", false);
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub enum Evaluation {
     Excepted { by: ExceptionKey },
     /// The rule has nothing to do with this trigger.
     NotApplicable { because: String },
+    /// The trigger is out of reach of the policy. What was generated before is kept: nobody asked for its deletion.
+    OutOfReach { because: String },
     /// Fetch these, add them to the facts (absence is a fact too), evaluate again.
     Needs(BTreeSet<Fetch>),
 }
@@ -72,6 +74,10 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
 }
 
 fn evaluate_once(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
+    let gate = Gate::new(&rule.reach, &facts.bounds);
+    if let Err(refusal) = trigger.keys().try_for_each(|key| gate.trigger(&key)) {
+        return Ok(Evaluation::OutOfReach { because: refusal.to_string() });
+    }
     match exempt(rule, trigger, facts)? {
         Exempt::No => {}
         Exempt::By(key) => return Ok(Evaluation::Excepted { by: key.clone() }),
@@ -93,7 +99,7 @@ fn evaluate_once(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evalua
     };
     let runtime = facts.runtime();
     let home = rule.policy.namespace.as_deref().unwrap_or("default");
-    let session = Session::new(Gate::new(&rule.reach, &facts.outbound), facts, home);
+    let session = Session::new(gate, facts, home);
     let base = Base::new(trigger, &request);
     let scope = Frame::of_rule(&session, &base, &rule.context);
     match preconditions(rule, &scope, &session, &runtime)? {
@@ -165,7 +171,7 @@ pub(super) fn with_namespace_labels<T>(
             Ok(answer) => return Ok(Ok(answer)),
             Err(needed) => needed.namespace,
         };
-        let gate = Gate::new(&rule.reach, &facts.outbound);
+        let gate = Gate::new(&rule.reach, &facts.bounds);
         let fetch = gate.namespace(&needed).map_err(|refusal| error(refusal.into()))?;
         labels = match facts.answer(&fetch) {
             None => return Ok(Err(fetch)),
@@ -253,8 +259,14 @@ fn preconditions(
     match hold(&rule.preconditions, scope, runtime) {
         Ok(None) => Ok(Verdict::Holds),
         Ok(Some(because)) => Ok(Verdict::Fails { because: format!("preconditions: {because}") }),
-        Err(unresolved) if session.waits_for(&unresolved.error) => Ok(Verdict::Waits),
-        Err(unresolved) => Err(rule.error(unresolved.field(&rule.field.field("preconditions")), unresolved.error)),
+        Err(unresolved) => {
+            let field = unresolved.field(&rule.field.field("preconditions"));
+            match session.waits_for(&unresolved.error) {
+                Ok(true) => Ok(Verdict::Waits),
+                Ok(false) => Err(rule.error(field, unresolved.error)),
+                Err(refusal) => Err(rule.error(field, refusal.into())),
+            }
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use super::body::{dress, strip};
 use super::context::{Frame, Session};
 use super::error::Cause;
 use super::facts::Answer;
+use super::gate::KindText;
 use super::identity::{Selection, gvk_of, key_of, source_key, text};
 use super::labels;
 use super::plan::{Failure, Mode, Place, Plan, Source, Target};
@@ -216,7 +217,9 @@ impl<'e> Expansion<'e> {
             };
             for source in sources {
                 let from = ObjectKey { gvk: gvk.clone(), ..ObjectKey::of(source) };
-                let namespace = (!selection.target.is_empty()).then(|| selection.target.clone());
+                // The namespace of a copy that lives in none is ignored, as a warning says when the policy is admitted.
+                let is_ignored = from.namespace.is_none() && pattern.kind_text(gvk) == KindText::Literal;
+                let namespace = Some(&selection.target).filter(|target| !is_ignored && !target.is_empty()).cloned();
                 if from.namespace == namespace {
                     continue;
                 }
@@ -301,7 +304,8 @@ impl<'e> Expansion<'e> {
             return Ok(());
         }
         let at = |cause: Cause| (pattern.field.clone(), cause);
-        self.session.gate.target(&key).map_err(|refusal| at(refusal.into()))?;
+        let kind = pattern.kind_text(&key.gvk);
+        let key = self.session.gate.target(key, kind).map_err(|refusal| at(refusal.into()))?;
         if self.taken.contains(&key) {
             return Err(at(Cause::Collision { key: Box::new(key) }));
         }
@@ -341,10 +345,14 @@ impl<'e> Expansion<'e> {
 
     fn record(&mut self, place: Place, result: Result<(), Fault>) {
         let Err((field, cause)) = result else { return };
-        if self.session.waits_for(&cause) {
-            self.waiting = true;
-            return;
-        }
+        let cause = match self.session.waits_for(&cause) {
+            Ok(true) => {
+                self.waiting = true;
+                return;
+            }
+            Ok(false) => cause,
+            Err(refusal) => refusal.into(),
+        };
         self.spent |= matches!(cause, Cause::Budget { .. });
         self.plan.failures.push(Failure { place, error: self.rule.error(field, cause) });
     }

@@ -30,7 +30,7 @@ pub enum Fetch {
     /// The data of a global context entry, or of one of its projections.
     Global(GlobalFetch),
     /// The addresses of a host name.
-    Host(String),
+    Host(HostFetch),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +63,9 @@ pub struct ServiceFetch {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageFetch(pub(super) String);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostFetch(pub(super) String);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GlobalFetch {
@@ -140,6 +143,12 @@ impl GlobalFetch {
 pub fn readings(name: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     let split = name.rmatch_indices('.').map(|(at, _)| (&name[..at], Some(&name[at + 1..])));
     std::iter::once((name, None)).chain(split)
+}
+
+impl HostFetch {
+    pub fn name(&self) -> &str {
+        &self.0
+    }
 }
 
 impl ImageFetch {

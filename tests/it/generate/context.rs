@@ -190,7 +190,7 @@ fn hosts_are_looked_up_by_the_caller() {
     let rule = config_map_rule("", &[("v", "{{ is_external_url('http://example.com') }}")]);
     assert_eq!(
         made(&rule, |fetch| {
-            assert!(matches!(fetch, Fetch::Host(name) if name == "example.com"), "{fetch:?}");
+            assert!(matches!(fetch, Fetch::Host(host) if host.name() == "example.com"), "{fetch:?}");
             Answer::found(json!(["10.0.0.1"]))
         })["v"],
         json!(false)

@@ -16,6 +16,7 @@ fn check(rule: &str, trigger: &Trigger, expected: &str) {
         Ok(Evaluation::Lost { .. }) => "lost",
         Ok(Evaluation::Excepted { .. }) => "excepted",
         Ok(Evaluation::NotApplicable { .. }) => "none",
+        Ok(Evaluation::OutOfReach { .. }) => "out of reach",
         Ok(Evaluation::Needs(_)) => "needs",
         Err(_) => "error",
     };

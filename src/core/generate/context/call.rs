@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::core::generate::api_path::PathPattern;
 use crate::core::generate::fetch::Fetch;
 use crate::core::generate::gate::{Gate, Refusal};
 use crate::core::shape::ValueShape;
@@ -42,9 +43,18 @@ impl Call {
         Ok(Self { target, body })
     }
 
-    pub fn fetch(&self, gate: &Gate<'_>) -> Result<Fetch, Refusal> {
+    /// The path of a call that has no variables, as it is written down.
+    pub fn written(&self) -> PathPattern {
         match &self.target {
-            Target::Path(path) => gate.call(path, self.body.clone()),
+            Target::Path(path) => PathPattern::of(path),
+            Target::Service { .. } => PathPattern::Open,
+        }
+    }
+
+    /// Asks the gate. `asked` is the path as the policy writes it down.
+    pub fn fetch(&self, gate: &Gate<'_>, asked: &PathPattern) -> Result<Fetch, Refusal> {
+        match &self.target {
+            Target::Path(path) => gate.call(path, self.body.clone(), asked),
             Target::Service { url, headers, ca_bundle } => {
                 gate.service(url, headers.clone(), ca_bundle.clone(), self.body.clone())
             }

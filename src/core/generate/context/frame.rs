@@ -9,7 +9,7 @@ use crate::core::expr::{EvalError, Lookup, Runtime, Scope};
 use crate::core::generate::error::Cause;
 use crate::core::generate::facts::{Answer, Facts};
 use crate::core::generate::fetch::Fetch;
-use crate::core::generate::gate::Gate;
+use crate::core::generate::gate::{Gate, Refusal};
 use crate::core::generate::trigger::Trigger;
 use crate::core::scalar::image::{self, ImageDefaults};
 use crate::core::scalar::json_text::json_bytes;
@@ -71,13 +71,14 @@ impl<'s> Session<'s> {
         answer
     }
 
-    /// Whether something is not wrong but waits for a fact; the fact is noted.
-    pub(in crate::core::generate) fn waits_for(&self, cause: &Cause) -> bool {
-        let Some(lookup) = cause.waits() else { return false };
+    /// Whether something is not wrong but waits for a fact; the fact is noted. A host that may not be looked up is an error.
+    pub(in crate::core::generate) fn waits_for(&self, cause: &Cause) -> Result<bool, Refusal> {
+        let Some(lookup) = cause.waits() else { return Ok(false) };
         if let Some(Lookup::Host(name)) = lookup {
-            self.needs.borrow_mut().insert(Fetch::Host(name.clone()));
+            let fetch = self.gate.host(name)?;
+            self.needs.borrow_mut().insert(fetch);
         }
-        true
+        Ok(true)
     }
 
     /// Whether there is room for a value.

@@ -86,7 +86,7 @@ impl Loader<'_> {
 
     fn api_call(&self, call: &ApiCall) -> Loaded {
         let rendered = self.render(&call.call)?;
-        let fetch = Call::read(&rendered).map_err(Trouble::Reason)?.fetch(&self.session.gate);
+        let fetch = Call::read(&rendered).map_err(Trouble::Reason)?.fetch(&self.session.gate, &call.path);
         match (fetch.map_err(reason).and_then(|fetch| self.ask(fetch)), &call.default) {
             (Err(Trouble::Reason(_)), Some(default)) => Ok(default.clone()),
             (Err(trouble), _) => Err(trouble),
