@@ -172,6 +172,8 @@ impl Office for World {
 }
 
 impl Counter for World {
+    fn panicked(&self) {}
+
     fn view(&self) -> View {
         let data = self.settings.as_object().cloned().unwrap_or_default();
         View {
