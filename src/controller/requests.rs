@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
 use super::drive::{Driven, drive};
-use super::lookup::live;
+use super::lookup::{Found, live, look_up};
 use super::office::REFUSAL_PAUSE;
 use super::policies::kind_of_policy;
 use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded, tell};
@@ -326,7 +326,8 @@ async fn is_held(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble>
 }
 
 async fn is_gone(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble> {
-    Ok(trigger.is_findable() && live(shared, trigger).await?.is_none())
+    // A kind that is not served any more says nothing about its objects.
+    Ok(trigger.is_findable() && matches!(look_up(shared, trigger).await?, Found::Gone))
 }
 
 fn is_alive(trigger: &Trigger, request: &UpdateRequest) -> bool {
