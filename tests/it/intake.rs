@@ -428,6 +428,21 @@ fn the_install_is_named_by_no_policy() {
 }
 
 #[test]
+fn the_namespace_of_cluster_scoped_copies_is_ignored() {
+    let mut document = policy(json!({}));
+    document["spec"]["rules"][0]["generate"] = json!({
+        "namespace": "a", "cloneList": {"kinds": ["rbac.authorization.k8s.io/v1/ClusterRole"]},
+    });
+    let response = World::new().offer(json!(null), document.clone());
+    let expected = "spec.rules[0].generate.namespace: is ignored: the kinds of `cloneList` are cluster-scoped";
+    assert!(warnings(&response).contains(&expected), "{response}");
+    document["kind"] = "Policy".into();
+    document["metadata"]["namespace"] = "a".into();
+    let response = World::new().offer(json!(null), document);
+    assert!(message(&response).contains("cluster-scoped"), "{response}");
+}
+
+#[test]
 fn kinds_to_come_are_waited_for() {
     let world = World { denied: vec!["system:serviceaccount:writ-system:writ create"], ..World::new() };
     let widgets = json!({"match": {"any": [{"resources": {"kinds": ["example.org/v1/Widget"]}}]}});

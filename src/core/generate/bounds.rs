@@ -91,10 +91,8 @@ impl InstallBounds {
             other => other.get_mut("items").and_then(Value::as_array_mut),
         };
         if let Some(items) = items {
-            items.retain(|item| {
-                !self.is_own(text_at(item, &["metadata", "namespace"]))
-                    && !(of_namespaces && self.is_own(text_at(item, &["metadata", "name"])))
-            });
+            let is_own = |item: &Value, field: &str| self.is_own(text_at(item, &["metadata", field]));
+            items.retain(|item| !is_own(item, "namespace") && (!of_namespaces || !is_own(item, "name")));
         }
     }
 }

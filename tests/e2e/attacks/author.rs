@@ -94,7 +94,7 @@ fn an_author_copies_no_secret_that_he_may_not_read() {
 
 #[test]
 fn what_a_variable_may_become_is_asked_as_everything() {
-    const ANY: &[&str] = &["spec.rules[0].generate", "create *.* in namespace `NS`"];
+    const ANY: &[&str] = &["spec.rules[0].generate", "bind, create, escalate *.* in namespace `NS`"];
     run(&[
         Attack {
             name: "data: a kind by variable",
@@ -117,7 +117,7 @@ fn what_a_variable_may_become_is_asked_as_everything() {
             attempt: policy!(
                 "      generate: {dataList: [{apiVersion: v1, kind: '{{ request.object.data.x }}', name: made, namespace: NS, data: {}}]}"
             ),
-            rejected: &["spec.rules[0].generate.dataList[0]", "create *.* in namespace `NS`"],
+            rejected: &["spec.rules[0].generate.dataList[0]", "bind, create, escalate *.* in namespace `NS`"],
             ..TENANT
         },
         Attack {
@@ -125,7 +125,7 @@ fn what_a_variable_may_become_is_asked_as_everything() {
             attempt: policy!(
                 "      generate: {foreach: [{list: 'request.object.data.x | [@]', apiVersion: v1, kind: '{{ element }}', name: made, namespace: NS, data: {}}]}"
             ),
-            rejected: &["spec.rules[0].generate.foreach[0]", "create *.* in namespace `NS`"],
+            rejected: &["spec.rules[0].generate.foreach[0]", "bind, create, escalate *.* in namespace `NS`"],
             ..TENANT
         },
         Attack {
