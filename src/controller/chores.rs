@@ -93,7 +93,7 @@ async fn perform(shared: &Shared, chore: &Chore) -> Result<(), WriteError> {
     match chore {
         Chore::Pass { policy, rule, gvk } => pass(shared, policy, rule, gvk).await?,
         Chore::Bury { policy, rule, legacy, end } => {
-            if is_ended(shared, policy, *end).await? {
+            if is_ended(shared, policy, rule, *end).await? {
                 bury(shared, policy, rule, legacy, *end).await?;
             }
         }
@@ -164,7 +164,7 @@ fn content_hash(indexed: &Indexed) -> String {
 
 /// Whether a rule has really ended. A policy that is absent gets time to come back: it may be restored together with its
 /// CRD, and a kind that is not served says nothing about its objects.
-async fn is_ended(shared: &Shared, policy: &PolicyKey, end: RuleEnd) -> Result<bool, ClusterError> {
+async fn is_ended(shared: &Shared, policy: &PolicyKey, rule: &str, end: RuleEnd) -> Result<bool, ClusterError> {
     let RuleEnd::Absent { until } = end else { return Ok(true) };
     sleep_until(until).await;
     if !shared.is_working() {
@@ -173,7 +173,11 @@ async fn is_ended(shared: &Shared, policy: &PolicyKey, end: RuleEnd) -> Result<b
     let kind = kind_of_policy(policy);
     let selection = Selection { namespace: policy.namespace.clone(), ..Selection::default() };
     shared.api.list(&kind, &selection, 1, "").await?;
-    Ok(shared.api.find(&kind, policy.namespace.as_deref(), &policy.name).await?.is_none())
+    let is_absent = shared.api.find(&kind, policy.namespace.as_deref(), &policy.name).await?.is_none();
+    // It may have come back without the rule. One that does not run yet says nothing about its rules.
+    let snapshot = shared.snapshot.load();
+    let present = snapshot.policy(policy).and_then(|indexed| indexed.policy.as_ref());
+    Ok(is_absent || present.is_some_and(|policy| policy.rules.iter().all(|found| found.name != rule)))
 }
 
 async fn bury(
