@@ -275,10 +275,10 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         let version = request.version();
         let (mut head, mut body) = request.into_parts();
         let sends_unasked = !head.headers.contains_key(EXPECT);
-        let screened = if seat == Seat::Taken { self.handler.screen(&mut head) } else { Ok(()) };
-        let read = match screened {
-            Ok(()) => self.read(&mut body, seat).await,
-            Err(rejection) => Err(rejection),
+        let rejection = if seat == Seat::Taken { self.handler.screen(&mut head) } else { None };
+        let read = match rejection {
+            None => self.read(&mut body, seat).await,
+            Some(rejection) => Err(rejection),
         };
         let mut response = match read {
             Ok((bytes, _turn, _share)) => self.handle(Request::from_parts(head, bytes)).await,

@@ -6,9 +6,10 @@ use hyper::{Request, Response, StatusCode};
 
 /// Answers requests. Any `async` closure of that shape is one.
 pub trait Handler: Send + Sync + 'static {
-    /// Rejects a request by its head, before anything is spent on its body. It may change the head that is handled.
-    fn screen(&self, _head: &mut Parts) -> Result<(), Response<Bytes>> {
-        Ok(())
+    /// The rejection of a request by its head, before anything is spent on its body; nothing if it is to be handled. It may
+    /// change the head that is handled.
+    fn screen(&self, _head: &mut Parts) -> Option<Response<Bytes>> {
+        None
     }
 
     fn handle(&self, request: Request<Bytes>) -> impl Future<Output = Response<Bytes>> + Send;

@@ -290,12 +290,12 @@ struct AdmissionHandler {
 }
 
 impl Handler for AdmissionHandler {
-    fn screen(&self, head: &mut Parts) -> Result<(), Response<Bytes>> {
+    fn screen(&self, head: &mut Parts) -> Option<Response<Bytes>> {
         if self.tokens.accepts(head) {
-            return Ok(());
+            return None;
         }
         self.metrics.unauthenticated();
-        Err(webhook::refuse_unauthenticated())
+        Some(webhook::refuse_unauthenticated())
     }
 
     async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
