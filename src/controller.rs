@@ -167,6 +167,11 @@ impl Controller {
         self.shared.reader.clone()
     }
 
+    /// Where evaluations are counted.
+    pub fn metrics(&self) -> GenerateMetrics {
+        self.shared.metrics.clone()
+    }
+
     /// The hosts whose services rules may call.
     pub fn outbound(&self) -> Arc<Outbound> {
         self.shared.outbound.clone()

@@ -60,12 +60,12 @@ enum Aim {
     Remove,
 }
 
-/// Stored requests that keep failing, by policy. Each stays in the cluster until it succeeds, so their number has a bound: a
-/// tenant whose rule always fails must not fill the storage of the cluster.
+/// Stored requests that keep being rejected, by policy. Each stays in the cluster until it succeeds, so their number has a bound: a
+/// tenant whose objects are always rejected must not fill the storage of the cluster.
 #[derive(Default)]
 struct Failing(Mutex<BTreeMap<PolicyKey, BTreeSet<String>>>);
 
-/// How many of one policy may keep failing.
+/// How many of one policy are kept.
 const MOST_FAILING: usize = 1000;
 
 impl Failing {
@@ -183,13 +183,14 @@ async fn handle(
         return Ok(());
     };
     let seen = Basis::of(object);
-    let (mut errors, mut failed) = (Vec::new(), false);
+    let (mut errors, mut rejected) = (Vec::new(), false);
     for entry in &request.entries {
         match perform(shared, &request, entry, waited).await {
             Ok(()) => {}
             Err(Undone::Trouble(trouble @ (Trouble::Outage(_) | Trouble::NotOurTurn))) => return Err(trouble),
             Err(Undone::Trouble(trouble)) => {
-                failed = true;
+                // A rule that fails for its trigger has been told by an event, and would fail again.
+                rejected |= matches!(trouble, Trouble::Refused(_));
                 errors.push(trouble.to_string());
             }
             Err(Undone::NotYet(reason)) => errors.push(reason),
@@ -202,11 +203,11 @@ async fn handle(
     if waited < PATIENCE {
         return Err(Trouble::Refused(message));
     }
-    if failed && failing.admit(&request.policy, name) {
+    if rejected && failing.admit(&request.policy, name) {
         return Err(keep(shared, kind, name, object, &request, message).await);
     }
     warn!(request = name, policy = %request.policy, error = message, "Dropped a stored request");
-    if failed {
+    if rejected {
         shared.metrics.request_dropped();
     }
     remove(shared, kind, name, seen).await

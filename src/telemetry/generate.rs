@@ -114,7 +114,7 @@ impl GenerateMetrics {
         ours.register("generate_panics", "Evaluations of rules that panicked", inner.panics.clone());
         ours.register(
             "generate_requests_dropped",
-            "Stored requests that were dropped because too many of one policy keep failing",
+            "Stored requests that were dropped because too many of one policy keep being rejected",
             inner.requests_dropped.clone(),
         );
         ours.register(

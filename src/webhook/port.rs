@@ -81,6 +81,9 @@ pub trait Counter: Send + Sync {
     /// Facts to begin with: the time, chance, limits.
     fn facts(&self) -> Facts;
 
+    /// Counts an evaluation that panicked.
+    fn panicked(&self);
+
     /// What a rule looks up, for a preview.
     fn answer(&self, fetch: &Fetch) -> impl Future<Output = Answer> + Send;
 

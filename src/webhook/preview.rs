@@ -65,7 +65,13 @@ async fn foresee<C: Counter>(
 /// Evaluates a rule, looking up what it asks for.
 async fn run<C: Counter>(counter: &C, rule: &Rule, trigger: &Trigger, facts: &mut Facts) -> Result<Evaluation, String> {
     for _ in 0..facts.limits.rounds {
-        match evaluate(rule, trigger, facts).map_err(|error| error.cause.to_string())? {
+        let evaluated = evaluate(rule, trigger, facts).map_err(|error| {
+            if error.is_panic() {
+                counter.panicked();
+            }
+            error.cause.to_string()
+        });
+        match evaluated? {
             Evaluation::Needs(needs) => {
                 for fetch in needs {
                     let answer = counter.answer(&fetch).await;

@@ -209,6 +209,9 @@ fn sort<C: Counter>(counter: &C, case: &Case) -> BTreeMap<(PolicyKey, bool), Vec
                 | Evaluation::OutOfReach { .. },
             ) => continue,
             Err(error) => {
+                if error.is_panic() {
+                    counter.panicked();
+                }
                 warn!(%error, "Rule not applied to a request");
                 continue;
             }

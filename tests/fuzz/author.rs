@@ -123,6 +123,11 @@ impl Choices<'_> {
         }
     }
 
+    /// Mostly a variable that becomes what it should: the kind, say, of some object.
+    fn variable_for(&mut self, what: &str) -> String {
+        if self.below(4) == 0 { self.variable() } else { format!("{{{{ request.object.data.{what} }}}}") }
+    }
+
     /// A text that is written out, or holds a variable.
     fn text(&mut self, literal: &str) -> String {
         match self.below(5) {
@@ -150,8 +155,8 @@ impl Choices<'_> {
     fn identity(&mut self) -> Value {
         let (api_version, kind) = self.pick(KINDS);
         let mut identity = json!({
-            "apiVersion": if self.below(8) == 0 { self.variable() } else { api_version.to_owned() },
-            "kind": if self.below(5) == 0 { self.variable() } else { kind.to_owned() },
+            "apiVersion": if self.below(8) == 0 { self.variable_for("version") } else { api_version.to_owned() },
+            "kind": if self.below(3) == 0 { self.variable_for("kind") } else { kind.to_owned() },
             "name": self.text("made"),
         });
         let is_namespaced =
@@ -262,6 +267,8 @@ impl Choices<'_> {
     fn trigger(&mut self) -> Value {
         let (api_version, kind) = self.pick(&[
             ("v1", "ConfigMap"),
+            ("v1", "ConfigMap"),
+            ("v1", "ConfigMap"),
             ("v1", "Secret"),
             ("v1", "Namespace"),
             ("example.org/v1", "Gadget"),
@@ -269,6 +276,9 @@ impl Choices<'_> {
         ]);
         let data: BTreeMap<String, &str> = (0..4).map(|index| (format!("k{index}"), self.pick(VALUES))).collect();
         let mut data = json!(data);
+        let (version, kind_value) = self.pick(KINDS);
+        data["version"] = version.into();
+        data["kind"] = kind_value.into();
         data["list"] = json!([self.pick(VALUES), self.pick(VALUES)]);
         let mut object =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "start", "uid": "u"}, "data": data});

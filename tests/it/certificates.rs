@@ -362,7 +362,10 @@ async fn a_rotation_of_the_token_leaves_every_called_path_accepted() {
     let mac = first.mac.sign(Purpose::UpdateRequest, &[b"x"]);
     let rotated = async {
         loop {
-            let (path, written) = (server.world().path.clone(), server.world().paths.len());
+            let (path, written) = {
+                let world = server.world();
+                (world.path.clone(), world.paths.len())
+            };
             let now = keys.current().expect("keys");
             if let Some(path) = path {
                 assert_eq!(now.tokens.base_path(&path), Some("/validate"), "what is called is accepted");

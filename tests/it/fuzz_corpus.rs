@@ -59,7 +59,8 @@ fn no_policy_does_more_than_its_author() {
             worked.fetch_add(1, Ordering::Relaxed);
         }
     });
-    assert!(worked.into_inner() > 200, "the cases show too little");
+    let worked = worked.into_inner();
+    assert!(worked > 50, "only {worked} cases were admitted and wrote something");
 }
 
 #[test]

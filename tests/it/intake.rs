@@ -172,6 +172,8 @@ impl Office for World {
 }
 
 impl Counter for World {
+    fn panicked(&self) {}
+
     fn view(&self) -> View {
         let data = self.settings.as_object().cloned().unwrap_or_default();
         View {
@@ -549,7 +551,7 @@ fn the_author_is_asked_about_whatever_nobody_has_reviewed() {
     let world = World { denied: vec!["jane create"], ..World::new() };
     let denied = |old: Value, new: Value| {
         let response = world.offer(old, new);
-        assert!(message(&response).contains("user `jane` is not allowed to create"), "{response}");
+        assert!(message(&response).contains("user `jane` lacks permission to create"), "{response}");
     };
     let mut labelled = policy(json!({}));
     labelled["metadata"]["labels"] = json!({"team": "a"});

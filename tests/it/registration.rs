@@ -152,6 +152,7 @@ fn namespaced(namespace: &str, kinds: Value, timeout: u8) -> Arc<Policy> {
     let document = json!({
         "apiVersion": "kyverno.io/v1", "kind": "Policy", "metadata": {"name": "p", "namespace": namespace},
         "spec": {
+            "background": false,
             "webhookConfiguration": {"timeoutSeconds": timeout},
             "rules": [{
                 "name": "r", "match": {"any": [{"resources": {"kinds": kinds}}]},

@@ -31,6 +31,7 @@ use crate::core::matching::{Requester, UserPatterns};
 use crate::core::resource::ObjectKey;
 use crate::core::settings::{Settings, WebhookSettings};
 use crate::index::Snapshot;
+use crate::telemetry::GenerateMetrics;
 use crate::webhook::{Accounts, Counter, Office, RESOURCES, Trouble, View};
 
 /// How long an admitted policy is remembered here; by then the watch has brought it.
@@ -47,6 +48,7 @@ pub(super) struct Front {
     api: Api,
     discovery: Arc<Discovery>,
     reader: Reader,
+    metrics: GenerateMetrics,
     outbound: Arc<Outbound>,
     registrar: Registrar,
     bindings: Bindings,
@@ -85,6 +87,7 @@ impl Front {
         let discovery = controller.discovery();
         Self {
             reader: controller.reader(),
+            metrics: controller.metrics(),
             outbound: controller.outbound(),
             registrar: Registrar::new(api.clone(), names, keys.clone()),
             bindings: Bindings::new(api.clone()),
@@ -324,6 +327,10 @@ impl Counter for Front {
         let mut facts = Facts::new(now, now.as_nanosecond() as u64, self.bounds());
         facts.limits.context_bytes = self.settings.load().context_bytes;
         facts
+    }
+
+    fn panicked(&self) {
+        self.metrics.panicked();
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {

@@ -142,7 +142,7 @@ fn a_policy_that_is_being_deleted_is_checked_like_any_other() {
         "generate": {"apiVersion": "v1", "kind": "Secret", "name": "made", "namespace": "NS", "data": {"stringData": {"k": "v"}}}}]}}"#;
     let answer = patch(&tenant.fill(secret));
     assert!(
-        !answer.success && answer.stderr.contains("is not allowed to create"),
+        !answer.success && answer.stderr.contains("lacks permission to create"),
         "{} {}",
         answer.stdout,
         answer.stderr
@@ -164,7 +164,7 @@ fn policies_of_every_namespace_are_checked() {
         name: "a Policy where webhooks used not to look",
         may_everywhere: &[WRITE_POLICIES],
         attempt,
-        rejected: &["is not allowed to"],
+        rejected: &["lacks permission to"],
         ..ATTACK
     }));
 }

@@ -134,3 +134,56 @@ fn look_ups_that_never_end() {
     };
     assert!(error.contains("deep") || error.contains("rounds"), "{error}");
 }
+
+#[test]
+fn regular_expressions_that_take_their_time() {
+    let mut object = pod(json!({}));
+    object["spec"]["text"] = json!("a".repeat(200_000));
+    object["spec"]["list"] = (0..5000).map(|index| json!(format!("(x{index}{{1000}}y{{1000}}){{8}}"))).collect();
+    object["spec"]["class"] = json!(format!("([{}]{{1000}}){{1000}}", "ab".repeat(100_000)));
+    for expression in [
+        // Each `a` is a match, and for each the rest of the text is read in search of a `b`.
+        "regex_replace_all('.*b|a', request.object.spec.text, 'c')",
+        "regex_replace_all_literal('a(.*b)?', request.object.spec.text, 'c')",
+        // Each is another one that has to be compiled.
+        "map(&regex_match(@, 'x'), request.object.spec.list)",
+        // An automaton with many states that are alive at once, over a long text.
+        "regex_match('(a{1,500}|a{1,499}|a{1,498}b)+c', request.object.spec.text)",
+        "random(request.object.spec.class)",
+    ] {
+        check(&config_map_rule("", &[("v", &format!("{{{{ {expression} }}}}"))]), object.clone(), "goes beyond");
+    }
+}
+
+#[test]
+fn regular_expressions_that_are_cheap_stay_cheap() {
+    let mut object = pod(json!({}));
+    object["spec"]["text"] = json!("word and word, ".repeat(3000));
+    let expression = "regex_replace_all('[a-z]+', request.object.spec.text, '$0-')";
+    let rule = config_map_rule("", &[("v", &format!("{{{{ length({expression}) }}}}"))]);
+    let found = drive(&rule, &Trigger::background(object), &mut facts(), |_| Answer::Absent);
+    let Ok(Evaluation::Done(plan)) = found else { panic!("{found:?}") };
+    assert_eq!(plan.failures, []);
+    assert_eq!(plan.targets[0].body["data"]["v"], json!(3000 * 15 + 9000));
+}
+
+#[test]
+fn comparisons_of_long_lists() {
+    let mut object = pod(json!({}));
+    object["spec"]["keys"] = (0..50_000).map(|index| json!(format!("k{index}"))).collect();
+    object["spec"]["values"] = (0..50_000).map(|index| json!(format!("v{index}*"))).collect();
+    object["spec"]["pattern"] = json!("a*".repeat(50_000) + "b");
+    object["spec"]["text"] = json!("a".repeat(100_000));
+    for (key, operator, value) in [
+        ("keys", "AnyIn", "values"),
+        ("keys", "In", "values"),
+        ("text", "Equals", "pattern"),
+        ("text", "AnyIn", "pattern"),
+    ] {
+        let conditions = format!(
+            "    preconditions: {{all: [{{key: '{{{{ request.object.spec.{key} }}}}', operator: {operator}, \
+             value: '{{{{ request.object.spec.{value} }}}}'}}]}}\n"
+        );
+        check(&config_map_rule(&conditions, &[("v", "x")]), object.clone(), "goes beyond");
+    }
+}
