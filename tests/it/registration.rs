@@ -168,6 +168,7 @@ fn namespaced(namespace: &str, kinds: Value, timeout: u8) -> Arc<Policy> {
 #[test]
 fn a_policy_is_asked_about_in_its_namespace_only_and_for_five_seconds_at_most() {
     let cluster = policy(json!({
+        "background": false,
         "webhookConfiguration": {"timeoutSeconds": 20},
         "rules": [rule("a", json!({"kinds": ["Secret"]}), json!(null), "{{request.userInfo.username}}")],
     }));
