@@ -178,7 +178,8 @@ fn an_uninstall_takes_what_is_writs_and_leaves_what_rules_made() {
 
     assert!(writ.terminate().is_some_and(|status| status.success()));
     let folder = root().join("manifests/overlays/local").display().to_string();
-    cluster.kubectl(["delete", "-k", &folder, "--wait=false"]).ok();
+    // `writ-resources` goes with the configuration that owns it, maybe before kubectl gets to it.
+    cluster.kubectl(["delete", "-k", &folder, "--wait=false", "--ignore-not-found"]).ok();
     eventually(Duration::from_secs(60), "the end of everything", || {
         let webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
         let left = cluster.kubectl(["get", webhooks, "--output=name"]).ok();

@@ -194,7 +194,7 @@ impl<'g> Gate<'g> {
         ca_bundle: Option<String>,
         body: Option<String>,
     ) -> Result<Fetch, Refusal> {
-        self.leave_cluster(|| format!("service {}", shown(url)))?;
+        self.answer_of_service(url)?;
         let url = ServiceUrl::parse(url).map_err(|reason| Refusal::Url { url: shown(url), reason })?;
         self.call_host(url.host())?;
         let named = self.bounds.outbound().names(url.host());
@@ -202,6 +202,11 @@ impl<'g> Gate<'g> {
             check_address(address, named)?;
         }
         Ok(Fetch::Service(ServiceFetch { url, headers, ca_bundle, body, named }))
+    }
+
+    /// Whether what a service has answered may be read.
+    pub fn answer_of_service(&self, url: &str) -> Result<(), Refusal> {
+        self.leave_cluster(|| format!("service {}", shown(url)))
     }
 
     /// Reads manifest and configuration of an image from its registry.

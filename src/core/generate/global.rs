@@ -11,7 +11,7 @@ use super::context::{Call, decode};
 use super::evaluate::{Panicked, guarded};
 use super::facts::Answer;
 use super::fetch::{Fetch, GlobalFetch};
-use super::gate::{Gate, Outbound, Reach, Refusal};
+use super::gate::{Gate, Reach, Refusal};
 
 /// One entry.
 #[derive(Clone)]
@@ -52,14 +52,12 @@ pub struct GlobalPoll {
 impl GlobalEntry {
     /// Whether a policy may see the entry: the gate of that policy is asked about what the entry holds.
     pub fn check_reach(&self, fetch: &GlobalFetch, bounds: &InstallBounds) -> Result<(), Refusal> {
-        // Which hosts may be called concerns whoever fills the entry, not who reads it.
-        let bounds = bounds.clone().with_outbound(Outbound::any());
-        let gate = Gate::new(&fetch.reach, &bounds);
+        let gate = Gate::new(&fetch.reach, bounds);
         match &self.source {
             GlobalSource::Resource(GlobalResource { group, resource, namespace, .. }) => {
                 gate.resource(group, resource, namespace.as_deref())
             }
-            GlobalSource::Poll(poll) => poll.call.fetch(&gate, &poll.call.written()).map(drop),
+            GlobalSource::Poll(poll) => poll.call.check_reach(&gate),
         }
     }
 

@@ -51,6 +51,15 @@ impl Call {
         }
     }
 
+    /// Whether the policy behind a gate may read the answer of a call that has no variables. Which hosts may be called
+    /// concerns whoever makes the call.
+    pub fn check_reach(&self, gate: &Gate<'_>) -> Result<(), Refusal> {
+        match &self.target {
+            Target::Path(_) => self.fetch(gate, &self.written()).map(drop),
+            Target::Service { url, .. } => gate.answer_of_service(url),
+        }
+    }
+
     /// Asks the gate. `asked` is the path as the policy writes it down.
     pub fn fetch(&self, gate: &Gate<'_>, asked: &PathPattern) -> Result<Fetch, Refusal> {
         match &self.target {
