@@ -146,10 +146,19 @@ pub fn check_mesh(document: Json<'_>) -> Option<Findings> {
     let mut findings = Findings { schema: refused, ..Findings::default() };
     match kind.check {
         // It warns of unknown fields itself: it knows more than one spelling of some.
-        Some(check) => check(&resource(document, identity.form, kind.content, &Ways::default()), &mut findings),
+        Some(check) => {
+            check(&resource(document, identity.form, kind.content, &Ways::default()), &mut findings);
+            findings.warnings.extend(unknown.into_iter().filter(|problem| !is_content(&problem.field)));
+        }
         None => findings.warnings = unknown,
     }
     Some(findings)
+}
+
+/// Whether a field stands in the content of an object, which its check reads, and not beside it.
+fn is_content(field: &FieldPath) -> bool {
+    let field = field.to_string();
+    field.strip_prefix("spec").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 fn resource<'v>(document: Json<'v>, form: Form, content: Content, ways: &'v Ways) -> Resource<'v> {
@@ -211,6 +220,12 @@ impl Findings {
             self.errors.extend(removed);
         }
         self
+    }
+
+    /// Makes errors of unknown fields.
+    pub fn refuse_unknown(&mut self) {
+        let unknown = self.warnings.extract_if(.., |warning| warning.reason == Reason::Unknown);
+        self.schema.extend(unknown);
     }
 
     /// Adds an error.

@@ -27,6 +27,11 @@ pub(super) fn integer(description: &str) -> Value {
     json!({"type": "integer", "format": "int32", "description": description})
 }
 
+/// A whole number with its bounds written down: API servers do not enforce the format alone.
+pub(super) fn int32(description: &str) -> Value {
+    with(integer(description), [("minimum", i32::MIN.into()), ("maximum", i32::MAX.into())])
+}
+
 /// A whole number, or text that holds a decimal one.
 pub(super) fn number_or_text(description: &str) -> Value {
     json!({"description": description, "x-kubernetes-int-or-string": true})

@@ -1,6 +1,9 @@
 //! Small grammars of texts in mesh policies: names, hosts, paths, addresses, identities.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::core::expr::go_regex;
 
@@ -97,56 +100,48 @@ pub(super) fn is_attribute_key(key: &str) -> bool {
 }
 
 /// An address of a collector: a host with a port or a scheme, or a host of several labels; perhaps with a path.
+///
+/// The peer's rule is a regular expression with corners of its own (`a.bc:1` passes, `a.1:1` does not); files that it
+/// accepts must pass here, so the corners are kept.
 pub(super) fn is_url(text: &str) -> bool {
-    if text.len() <= 3 || text.starts_with('.') || text.chars().any(char::is_whitespace) {
+    if text.len() <= 3 || text.chars().count() >= LONGEST_URL || text.starts_with('.') {
         return false;
     }
-    let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme), rest),
-        None => (None, text),
-    };
-    if scheme.is_some_and(|scheme| !["ftp", "tcp", "udp", "ws", "wss", "http", "https"].contains(&scheme)) {
+    let before_query = text.split(['?', '#']).next().unwrap_or_default();
+    if text.chars().any(|c| c.is_ascii_control()) || !has_sound_escapes(before_query) {
         return false;
     }
-    let authority = rest.find(['/', '?', '#']).map_or(rest, |end| &rest[..end]);
-    let host_and_port = match authority.rsplit_once('@') {
-        Some(("", _)) => return false,
-        Some((_, rest)) => rest,
-        None => authority,
-    };
-    let (host, port) = split_port(host_and_port);
-    let is_port = |port: &str| (1..=5).contains(&port.len()) && port.bytes().all(|c| c.is_ascii_digit());
-    if port.is_some_and(|port| !is_port(port)) {
+    // Without a colon the text has neither scheme nor port, and a single word could be anything.
+    if !text.contains(':') && !before_query.contains('.') {
         return false;
     }
-    if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        return is_ip(address);
-    }
-    let host = host.strip_suffix('.').unwrap_or(host);
-    let single = !host.contains('.');
-    is_url_host(host) && (!single || port.is_some() || scheme.is_some())
+    let Some(parts) = URL.captures(text) else { return false };
+    parts.name("ip").is_none_or(|address| is_ip(address.as_str()))
 }
 
-fn split_port(text: &str) -> (&str, Option<&str>) {
-    let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
-    match text[after_brackets..].find(':') {
-        Some(at) => (&text[..after_brackets + at], Some(&text[after_brackets + at + 1..])),
-        None => (text, None),
-    }
-}
+const LONGEST_URL: usize = 2083;
 
-/// Underscores may stand inside every label but the last.
-fn is_url_host(host: &str) -> bool {
-    let last = host.rsplit('.').next().map_or(0, |last| host.len() - last.len());
-    let mut start = 0;
-    host.split('.').all(|label| {
-        let is_last = start == last;
-        start += label.len() + 1;
-        let ends = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-        ends(label.chars().next())
-            && ends(label.chars().next_back())
-            && label.chars().all(|c| c.is_alphanumeric() || c == '-' || (c == '_' && !is_last))
-    })
+static URL: LazyLock<Regex> = LazyLock::new(|| {
+    const ASCII: &str = "[a-zA-Z0-9]";
+    const LETTER: &str = r"[a-zA-Z\x{a1}-\x{ffff}]";
+    const FIRST_OCTET: &str = "(?:[1-9][0-9]?|1[0-9]{2}|2[01][0-9]|22[0-3]|24[0-9]|25[0-5])";
+    const OCTET: &str = "(?:[0-9]{1,2}|1[0-9]{2}|2[0-4][0-9]|25[0-5])";
+    const NO_SPACE: &str = r"[^\t\n\f\r ]";
+    let character = r"[a-zA-Z0-9\x{a1}-\x{ffff}]";
+    let word = format!("{character}+(?:-{{1,2}}{character}+)*");
+    // What may stand before the last word; underscores only here.
+    let with_inner_marks = format!(r"{ASCII}[a-zA-Z0-9_-]*{ASCII}(?:[-.]{ASCII}+)*");
+    let with_subdomain = format!(r"{ASCII}+(?:[-_.]?{ASCII})*{ASCII}\.{ASCII}+");
+    let name = format!(r"(?:{with_inner_marks}|www\.|{with_subdomain})?{word}(?:\.{LETTER}+)?");
+    let scheme = "(?:(?:ftp|tcp|udp|wss?|https?)://)?";
+    let host = format!(r"(?:{FIRST_OCTET}(?:\.{OCTET}){{3}}|\[(?<ip>[^\]]*)\]|{name})\.?");
+    let pattern = format!("^{scheme}(?:{NO_SPACE}+@)?{host}(?::[0-9]{{1,5}})?(?:[/?#]{NO_SPACE}*)?$");
+    Regex::new(&pattern).expect("a pattern that a test has read")
+});
+
+/// Whether every `%` is followed by two hexadecimal digits.
+fn has_sound_escapes(text: &str) -> bool {
+    text.split('%').skip(1).all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|c| c.is_ascii_hexdigit()))
 }
 
 /// A status code that has a registered meaning.
@@ -234,6 +229,10 @@ mod tests {
                 "http://svc",
                 "logs.com",
                 "my_logs.example:1",
+                "my_logs:5000",
+                "kuma-3_mal-matches_tcp-sink:9999",
+                "a.bc:1",
+                "svc/x.y",
                 "[::1]:80",
                 "http://u:p@a.b/x?y",
                 "10.1.2.3:99999",
@@ -242,6 +241,14 @@ mod tests {
             &[
                 "svc",
                 "a.c_m:1",
+                "256.1.1.1:1",
+                "1.2:1",
+                "a.b-c:1",
+                "a.1:1",
+                "a.b_c.d:1",
+                "a_b.c_d.e:1",
+                "http://a.b/%zz",
+                "[::x]:80",
                 "not_valid_url",
                 ".a.b",
                 "a:b",

@@ -30,7 +30,6 @@ fn read_one(patch: &Node<'_>, findings: &mut Findings) -> Option<JsonPatch> {
     if !OPERATIONS.contains(&op.as_ref()) {
         let message = format!("unknown value `{op}`; known: {}", OPERATIONS.join(", "));
         findings.refuse(op_field.path, Reason::Enum, message);
-        return None;
     }
     match &path {
         None => findings.refuse(path_field.path, Reason::Required, "required: a JSON pointer such as /connectTimeout"),

@@ -23,6 +23,7 @@ mod backend_ref;
 mod caller;
 mod datadog_url;
 mod headers;
+mod metadata;
 mod open_telemetry;
 mod policy;
 mod reach;

@@ -16,7 +16,7 @@ use crate::core::envoy::modification::{
     Criteria, Dialect, FilterChange, FilterKind, FilterPatch, Modification, Patch, Position, ResourceChange,
     ResourceKind,
 };
-use crate::core::envoy::{self, DecodeError, Decoded, MessageType, Strictness};
+use crate::core::envoy::{self, DecodeError, Decoded, MessageType, Remark, Strictness, is_opaque_type};
 use crate::core::json::{Document, Json, Tree};
 use crate::core::problem::Reason;
 use crate::core::yaml;
@@ -146,10 +146,17 @@ pub(super) fn accept<'v>(
 ) -> Option<Document<'v>> {
     match decoded {
         Ok(decoded) => {
+            let before = findings.errors.len();
             for note in decoded.notes {
-                findings.warn(path, Reason::Suspicious, note.to_string());
+                match &note.remark {
+                    Remark::OpaqueType { url } if !is_opaque_type(url) => {
+                        let message = format!("not a valid Envoy {what}: {}: unknown type {url}", note.path);
+                        findings.refuse(path, Reason::Envoy, message);
+                    }
+                    _ => findings.warn(path, Reason::Suspicious, note.to_string()),
+                }
             }
-            Some(decoded.document)
+            (findings.errors.len() == before).then_some(decoded.document)
         }
         Err(error) => {
             findings.refuse(path, Reason::Envoy, format!("not a valid Envoy {what}: {error}"));
@@ -362,12 +369,27 @@ impl Reading<'_> {
 
     /// In a ProxyTemplate an empty criterion holds for everything, as an absent one does; a MeshProxyPatch compares it.
     fn criterion(&mut self, field: &Node<'_>) -> Option<String> {
+        self.refuse_scalar(field);
         let text = field.text(self.findings)?;
         (self.dialect == Dialect::MeshProxyPatch || !text.is_empty()).then(|| text.into_owned())
     }
 
     fn tags(&mut self, field: &Node<'_>) -> BTreeMap<String, String> {
-        tags::read_labels(field, self.findings)
+        for (_, value) in field.entries(&mut Findings::default()) {
+            self.refuse_scalar(&value);
+        }
+        let tags = tags::read_labels(field, self.findings);
+        if tags.contains_key("") {
+            self.findings.refuse(field.path, Reason::Empty, "a tag name may not be empty");
+        }
+        tags
+    }
+
+    /// A MeshProxyPatch has a schema that says so.
+    fn refuse_scalar(&mut self, field: &Node<'_>) {
+        if self.dialect == Dialect::ProxyTemplate {
+            field.refuse_scalar(self.findings);
+        }
     }
 
     fn read_removal<C>(&mut self, value: &Node<'_>, patches: &Node<'_>, change: C) -> Option<C> {

@@ -50,6 +50,9 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
     let selector = selector.object(findings);
     let tags_field = selector.get("match");
     selector.warn_of_unknown(findings);
+    for (_, value) in tags_field.entries(&mut Findings::default()) {
+        value.refuse_scalar(findings);
+    }
     let mut tags = tags::read(&tags_field, Values::Selector, findings);
     if tags.is_empty() {
         findings.refuse(tags_field.path, Reason::AnyOf, format!("at least one tag, such as `{SERVICE_TAG}: backend`"));
@@ -71,6 +74,7 @@ fn read_selector(selector: &Node<'_>, findings: &mut Findings) -> BTreeMap<Strin
 }
 
 fn read_import(import: &Node<'_>, findings: &mut Findings) -> Option<Profile> {
+    import.refuse_scalar(findings);
     let name = import.text(findings).unwrap_or_default();
     if name.is_empty() {
         findings.refuse(import.path, Reason::Empty, "may not be empty");
@@ -90,6 +94,7 @@ fn read_resource<D: Keep>(resource: &Node<'_>, findings: &mut Findings) -> Optio
     let (name, version, body) = (resource.get("name"), resource.get("version"), resource.get("resource"));
     resource.warn_of_unknown(findings);
     let mut texts = [&name, &version].map(|field| {
+        field.refuse_scalar(findings);
         let text = field.text(findings).unwrap_or_default().into_owned();
         if text.is_empty() {
             findings.refuse(field.path, Reason::Empty, "may not be empty");

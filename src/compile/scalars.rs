@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
+use serde_json::Number;
+
 use super::Findings;
 use super::decimal::Decimal;
 use super::reader::Node;
@@ -29,8 +31,8 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
     /// A whole number of the given type.
     pub(super) fn integer(&self, fits: RangeInclusive<i64>, findings: &mut Findings) -> Option<i64> {
         match self.value()?.shape() {
-            Shape::Number(number) if !number.is_f64() => {
-                let integer = number.as_i64().filter(|integer| fits.contains(integer));
+            Shape::Number(number) if !number.is_f64() || whole(number).is_some() => {
+                let integer = number.as_i64().or_else(|| whole(number)).filter(|integer| fits.contains(integer));
                 if integer.is_none() {
                     let message = format!("malformed: {number} is outside {} to {}", fits.start(), fits.end());
                     findings.refuse(self.path, Reason::Format, message);
@@ -48,7 +50,7 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
     pub(super) fn decimal(&self, findings: &mut Findings) -> Option<Decimal> {
         let text = match self.value()?.shape() {
             Shape::Text(text) => Cow::Borrowed(text),
-            Shape::Number(_) => Cow::Owned(self.integer(INT32, findings)?.to_string()),
+            Shape::Number(number) if !number.is_f64() => Cow::Owned(self.integer(INT32, findings)?.to_string()),
             other => {
                 self.mistyped("a number, or text such as \"99.5\"", other, findings);
                 return None;
@@ -160,6 +162,15 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
     }
 }
 
+/// The whole number that is written with a fraction of zero or an exponent: `8080.0`, `8e3`.
+fn whole(number: &Number) -> Option<i64> {
+    let number = number.as_f64()?;
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+}
+
+/// Whole numbers up to here are exact in a float.
+const EXACT: f64 = 9_007_199_254_740_991.0;
+
 fn unknown_word(given: &str, known: &[&'static str]) -> String {
     let known = known.join(", ");
     if given.is_empty() {
@@ -195,7 +206,10 @@ mod tests {
             (json!(-1), (false, vec!["FORMAT"])),
             (json!(4294967296_u64), (false, vec!["FORMAT"])),
             (json!(u64::MAX), (false, vec!["FORMAT"])),
-            (json!(5.0), (false, vec!["FORMAT"])),
+            (json!(5.0), (true, vec![])),
+            (json!(8e3), (true, vec![])),
+            (json!(5.5), (false, vec!["FORMAT"])),
+            (json!(1e300), (false, vec!["FORMAT"])),
             (json!("5"), (false, vec!["FORMAT"])),
             (json!([5]), (false, vec!["FORMAT"])),
         ] {

@@ -66,6 +66,15 @@ mod tests {
     }
 
     #[test]
+    fn whole_numbers_have_32_bits() {
+        refuses(
+            "MeshRetry",
+            "{to: [{targetRef: {kind: Mesh}, default: {http: {numRetries: 2147483648}, tcp: {maxConnectAttempt: 1.0}}}]}",
+            &["spec.to[0].default.http.numRetries RANGE"],
+        );
+    }
+
+    #[test]
     fn references() {
         refuses(
             "MeshTimeout",

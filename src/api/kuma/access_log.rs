@@ -64,7 +64,9 @@ fn pair(description: &str) -> Value {
 }
 
 fn attributes() -> Value {
-    list("Attributes of the record.", pair("One attribute; the key is a lower-case dotted name."))
+    let mut attribute = pair("One attribute; the key is a lower-case dotted name.");
+    attribute["properties"]["key"]["pattern"] = r"^[a-z]([a-z0-9._]*[a-z0-9])?$".into();
+    list("Attributes of the record.", attribute)
 }
 
 fn body() -> Value {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::forms::{Conf, from, matching_rules, policy, to};
-use crate::api::schema::{closed, duration, integer, list, number_or_text, requiring, text};
+use crate::api::schema::{closed, duration, int32, list, number_or_text, requiring, text};
 
 pub(super) fn spec() -> Value {
     policy([to(conf(), Conf::Optional), from(conf(), Conf::Optional), matching_rules(conf(), Conf::Required)])
@@ -17,7 +17,7 @@ fn conf() -> Value {
     let faults = closed(
         "Faults that happen together.",
         [
-            ("abort", fault("Answer instead of the service.", "httpStatus", integer("The status, from 100 to 599."))),
+            ("abort", fault("Answer instead of the service.", "httpStatus", int32("The status, from 100 to 599."))),
             ("delay", fault("Answer later.", "value", duration("How much later."))),
             (
                 "responseBandwidth",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::schema::{closed, integer, list, map, requiring, text, with, word};
+use crate::api::schema::{closed, int32, list, map, requiring, text, with, word};
 
 /// The kinds that a reference can name. Which of them a place takes is decided at admission.
 const KINDS: &[&str] = &[
@@ -101,7 +101,7 @@ pub(super) fn backend_ref(description: &str) -> Value {
         "type": "integer", "minimum": 0, "default": 1,
         "description": "The share of the traffic, in relation to the weights of the others; 0 is none.",
     });
-    fields.extend([("weight", weight), ("port", integer("The port of the service."))]);
+    fields.extend([("weight", weight), ("port", int32("The port of the service."))]);
     requiring(closed(description, fields), &["kind"])
 }
 
@@ -145,9 +145,17 @@ pub(super) fn header_matches(description: &str) -> Value {
 
 /// `set` and `add`: headers with their values.
 pub(super) fn header_changes() -> Vec<Field> {
+    changes_of(|| header_name("The name."))
+}
+
+/// The same in the older form of a route, where names may be in any case.
+pub(super) fn older_header_changes() -> Vec<Field> {
+    changes_of(|| token("The name.", r"^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$"))
+}
+
+fn changes_of(name: impl Fn() -> Value) -> Vec<Field> {
     let headers = |description: &str| {
-        let name = token("The name.", r"^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$");
-        let header = closed("One header.", [("name", name), ("value", text("The value; left out, an empty one."))]);
+        let header = closed("One header.", [("name", name()), ("value", text("The value; left out, an empty one."))]);
         with(
             list(description, requiring(header, &["name"])),
             [

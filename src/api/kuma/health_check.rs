@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::forms::{Conf, header_changes, policy, to};
-use crate::api::schema::{closed, duration, flag, integer, list, number_or_text, text, texts};
+use crate::api::schema::{closed, duration, flag, int32, list, number_or_text, text, texts};
 
 pub(super) fn spec() -> Value {
     policy([to(conf(), Conf::Optional)])
@@ -16,11 +16,11 @@ fn conf() -> Value {
         [
             ("interval", duration("Between two checks; above 0s, 1m is usual.")),
             ("timeout", duration("How long an answer may take; above 0s, 15s is usual.")),
-            ("unhealthyThreshold", integer("How many failures make a host unhealthy; above 0, 5 is usual.")),
-            ("healthyThreshold", integer("How many successes make it healthy again; above 0, 1 is usual.")),
+            ("unhealthyThreshold", int32("How many failures make a host unhealthy; above 0, 5 is usual.")),
+            ("healthyThreshold", int32("How many successes make it healthy again; above 0, 1 is usual.")),
             ("initialJitter", duration("At most how long the first check is put off; above 0s.")),
             ("intervalJitter", duration("At most how long each check is put off; above 0s.")),
-            ("intervalJitterPercent", integer("The same as a share of the interval; from 0 to 100.")),
+            ("intervalJitterPercent", int32("The same as a share of the interval; from 0 to 100.")),
             ("healthyPanicThreshold", percent),
             ("failTrafficOnPanic", flag("Whether requests fail when too few hosts are healthy.")),
             ("eventLogPath", text("The file that events are written to.")),
@@ -61,7 +61,7 @@ fn http() -> Value {
             ("disabled", flag("Whether this is off.")),
             ("path", text("The path that is asked for; `/` is usual.")),
             ("requestHeadersToAdd", closed("Headers of the request.", header_changes())),
-            ("expectedStatuses", list("Statuses of a healthy host.", integer("A status from 100 to 599."))),
+            ("expectedStatuses", list("Statuses of a healthy host.", int32("A status from 100 to 599."))),
         ],
     )
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::forms::{Conf, policy, to};
-use crate::api::schema::{closed, duration, flag, integer, list, number_or_text, requiring, text, texts, with, word};
+use crate::api::schema::{closed, duration, flag, int32, list, number_or_text, requiring, text, texts, with, word};
 
 pub(super) fn spec() -> Value {
     let conf = closed(
@@ -48,12 +48,12 @@ fn hash_policies(description: &str) -> Value {
 
 fn load_balancer() -> Value {
     let size =
-        |description: &str, most: u32| with(integer(description), [("minimum", 1.into()), ("maximum", most.into())]);
+        |description: &str, most: u32| with(int32(description), [("minimum", 1.into()), ("maximum", most.into())]);
     let older = "Deprecated: use hashPolicies beside loadBalancer.";
     let least_request = closed(
         "Of some hosts at random the one with the fewest requests.",
         [
-            ("choiceCount", with(integer("Of how many; 2 is usual."), [("minimum", 2.into())])),
+            ("choiceCount", with(int32("Of how many; 2 is usual."), [("minimum", 2.into())])),
             ("activeRequestBias", number_or_text("How much requests under way weigh; at least 0.")),
         ],
     );
@@ -93,7 +93,7 @@ fn locality_awareness() -> Value {
         "One tag.",
         [
             ("key", text("Hosts whose value is that of the caller are preferred.")),
-            ("weight", integer("How much; above 0, for all tags or for none.")),
+            ("weight", int32("How much; above 0, for all tags or for none.")),
         ],
     );
     let local =

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::forms::{open_telemetry, policy};
-use crate::api::schema::{closed, duration, flag_default, integer, list, requiring, text, with, word};
+use crate::api::schema::{closed, duration, flag_default, int32, list, requiring, text, with, word};
 
 pub(super) fn spec() -> Value {
     let conf = closed(
@@ -48,7 +48,7 @@ fn applications() -> Value {
             ("name", text("A name for its metrics.")),
             ("path", path),
             ("address", text("The address that it listens on.")),
-            ("port", integer("The port of its metrics; from 1 to 65535.")),
+            ("port", int32("The port of its metrics; from 1 to 65535.")),
         ],
     );
     list("Applications beside the proxy whose metrics are told as well.", requiring(application, &["port"]))
@@ -61,7 +61,7 @@ fn backends() -> Value {
         "A port for Prometheus.",
         [
             ("clientId", text("The Prometheus that it is for, when it discovers proxies from the control plane.")),
-            ("port", with(integer("The port; from 1 to 65535."), [("default", 5670.into())])),
+            ("port", with(int32("The port; from 1 to 65535."), [("default", 5670.into())])),
             ("path", with(text("The path."), [("default", "/metrics".into())])),
             ("tls", closed("TLS on the port.", [("mode", mode)])),
         ],

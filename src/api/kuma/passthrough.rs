@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::forms::policy;
-use crate::api::schema::{closed, integer, list, requiring, text, with, word};
+use crate::api::schema::{closed, int32, list, requiring, text, with, word};
 
 pub(super) fn spec() -> Value {
     let mode = with(word("What passes.", &["All", "Matched", "None"]), [("default", "None".into())]);
@@ -21,7 +21,7 @@ fn destination() -> Value {
         [
             ("type", word("What the value is.", &["Domain", "IP", "CIDR"])),
             ("value", text("A domain such as *.example.com, an address, or a range such as 10.0.0.0/8.")),
-            ("port", integer("The port, from 1 to 65535; left out, any.")),
+            ("port", int32("The port, from 1 to 65535; left out, any.")),
             ("protocol", with(word("What is spoken.", &protocols), [("default", "tcp".into())])),
         ],
     );

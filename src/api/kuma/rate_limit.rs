@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::forms::{Conf, from, header_changes, matching_rules, policy, to};
-use crate::api::schema::{closed, duration, flag, integer, requiring};
+use crate::api::schema::{closed, duration, flag, int32, requiring};
 
 pub(super) fn spec() -> Value {
     policy([to(conf(), Conf::Optional), from(conf(), Conf::Optional), matching_rules(conf(), Conf::Optional)])
@@ -13,7 +13,7 @@ fn conf() -> Value {
     let answer = closed(
         "What is answered beyond the limit.",
         [
-            ("status", integer("The status; 429 is usual.")),
+            ("status", int32("The status; 429 is usual.")),
             ("headers", closed("Headers of the answer.", header_changes())),
         ],
     );
@@ -36,7 +36,7 @@ fn conf() -> Value {
 fn rate(description: &str) -> Value {
     let rate = closed(
         description,
-        [("num", integer("How many; above 0.")), ("interval", duration("In how much time; above 50ms."))],
+        [("num", int32("How many; above 0.")), ("interval", duration("In how much time; above 50ms."))],
     );
     requiring(rate, &["num", "interval"])
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::forms::tls_version;
 use crate::api::schema::{
-    closed, flag_default, integer, list, map, number_or_text, open, open_object, requiring, text, with, word,
+    closed, flag_default, int32, list, map, number_or_text, open, open_object, requiring, text, with, word,
 };
 
 const PROTOCOLS: &[&str] = &["tcp", "grpc", "http", "http2"];
@@ -43,7 +43,7 @@ fn ports() -> Value {
         "One port.",
         [
             ("name", text("Its name; left out, its number.")),
-            ("port", integer("The number.")),
+            ("port", int32("The number.")),
             ("targetPort", number_or_text("The port of the proxy's inbound, by number or name.")),
             ("appProtocol", with(text("What is spoken."), [("default", "tcp".into())])),
         ],
@@ -77,7 +77,7 @@ pub(super) fn external_service() -> Value {
         ],
     );
     let priority = with(
-        integer("Used when those with lower numbers are unhealthy."),
+        int32("Used when those with lower numbers are unhealthy."),
         [("minimum", 0.into()), ("maximum", 128.into())],
     );
     let endpoint = closed(
@@ -105,7 +105,7 @@ pub(super) fn external_service() -> Value {
 }
 
 fn port(description: &str) -> Value {
-    with(integer(description), [("minimum", 1.into()), ("maximum", 65535.into())])
+    with(int32(description), [("minimum", 1.into()), ("maximum", 65535.into())])
 }
 
 fn tls() -> Value {

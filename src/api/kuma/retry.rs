@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::forms::{Conf, header_matches, header_name, policy, to};
-use crate::api::schema::{closed, duration, integer, list, map, requiring, texts, with, word};
+use crate::api::schema::{closed, duration, int32, list, map, requiring, texts, with, word};
 
 pub(super) fn spec() -> Value {
     let tcp = closed(
         "Retries of connections.",
-        [("maxConnectAttempt", integer("How often a connection is tried before it is given up."))],
+        [("maxConnectAttempt", int32("How often a connection is tried before it is given up."))],
     );
     let conf = closed("Retries.", [("tcp", tcp), ("http", http()), ("grpc", grpc())]);
     policy([to(conf, Conf::Optional)])
@@ -54,7 +54,7 @@ fn common() -> Vec<(&'static str, Value)> {
         ],
     );
     vec![
-        ("numRetries", integer("How often to retry; 0 is never, 1 is usual.")),
+        ("numRetries", int32("How often to retry; 0 is never, 1 is usual.")),
         ("perTryTimeout", duration("How long one attempt may take; 0s is without end.")),
         ("backOff", back_off),
         ("rateLimitedBackOff", rate_limited_back_off()),
@@ -91,7 +91,7 @@ fn host_selection() -> Value {
             (
                 "updateFrequency",
                 with(
-                    integer("After how many attempts priorities are weighed anew, with OmitPreviousPriorities."),
+                    int32("After how many attempts priorities are weighed anew, with OmitPreviousPriorities."),
                     [("default", 2.into())],
                 ),
             ),

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::forms::{backend_ref, header_changes, header_matches, policy, target_ref};
-use crate::api::schema::{closed, flag, integer, list, number_or_text, open, requiring, text, texts, with, word};
+use super::forms::{backend_ref, header_changes, header_matches, older_header_changes, policy, target_ref};
+use crate::api::schema::{closed, flag, int32, list, number_or_text, open, requiring, text, texts, with, word};
 
 const METHODS: &[&str] = &["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
 
@@ -130,8 +130,8 @@ fn filter() -> Value {
             ("type", word("Which of the others counts; left out, the only one that is there.", &types)),
             ("requestHeaderModifier", header_modifier("Changes headers of the request.")),
             ("responseHeaderModifier", header_modifier("Changes headers of the answer.")),
-            ("requestHeader", header_modifier("Older form: write requestHeaderModifier.")),
-            ("responseHeader", header_modifier("Older form: write responseHeaderModifier.")),
+            ("requestHeader", older_header_modifier("Older form: write requestHeaderModifier.")),
+            ("responseHeader", older_header_modifier("Older form: write responseHeaderModifier.")),
             ("requestRedirect", redirect()),
             ("urlRewrite", rewrite()),
             ("requestMirror", mirror()),
@@ -140,15 +140,22 @@ fn filter() -> Value {
 }
 
 fn header_modifier(description: &str) -> Value {
-    let mut fields = header_changes();
+    modifier(description, header_changes())
+}
+
+fn older_header_modifier(description: &str) -> Value {
+    modifier(description, older_header_changes())
+}
+
+fn modifier(description: &str, mut fields: Vec<Field>) -> Value {
     fields.push(("remove", with(texts("Headers that are taken away."), [("maxItems", 16.into())])));
     closed(description, fields)
 }
 
 fn redirect() -> Value {
     let port =
-        with(integer("The port; left out, that of the request."), [("minimum", 1.into()), ("maximum", 65535.into())]);
-    let status = with(integer("The status."), [("enum", json!([301, 302, 303, 307, 308])), ("default", 302.into())]);
+        with(int32("The port; left out, that of the request."), [("minimum", 1.into()), ("maximum", 65535.into())]);
+    let status = with(int32("The status."), [("enum", json!([301, 302, 303, 307, 308])), ("default", 302.into())]);
     closed(
         "Tells the caller to go elsewhere; what is left out stays as in the request.",
         [

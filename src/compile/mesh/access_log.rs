@@ -115,11 +115,8 @@ fn check_open_telemetry(field: &Node<'_>, findings: &mut Findings) {
     let object = field.object(findings);
     object.knows(&["body"]);
     let attributes = object.get("attributes");
-    let addressed = open_telemetry::check(&object, Endpoint::Host, findings);
+    open_telemetry::check(&object, Endpoint::Host, findings);
     object.warn_of_unknown(findings);
-    if !addressed {
-        return;
-    }
     for attribute in attributes.list(findings) {
         let attribute = attribute.object(findings);
         let (key, value) = (attribute.get("key"), attribute.get("value"));
@@ -137,12 +134,27 @@ fn check_open_telemetry(field: &Node<'_>, findings: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{accepts, refuses, refuses_below};
+    use super::super::testing::{accepts, findings, refuses, refuses_below};
+    use crate::core::problem::Problem;
 
     #[track_caller]
     fn check(backend: &str, expected: &[&str]) {
         let spec = format!("{{rules: [{{default: {{backends: [{backend}]}}}}]}}");
         refuses_below("spec.rules[0].default.backends[0]", "MeshAccessLog", &spec, expected);
+    }
+
+    #[test]
+    fn attribute_keys_are_judged_whatever_the_address() {
+        for address in ["", "endpoint: a/b, "] {
+            let spec = format!(
+                "{{to: [{{targetRef: {{kind: Mesh}}, default: {{backends: [{{type: OpenTelemetry, \
+                 openTelemetry: {{{address}attributes: [{{key: A, value: x}}]}}}}]}}}}]}}"
+            );
+            let found = findings("MeshAccessLog", &spec);
+            let key = "spec.to[0].default.backends[0].openTelemetry.attributes[0].key";
+            let names_key = |problems: &[Problem]| problems.iter().any(|problem| problem.field.to_string() == key);
+            assert!(names_key(&found.errors) && names_key(&found.schema), "{spec}: {found:?}");
+        }
     }
 
     #[test]

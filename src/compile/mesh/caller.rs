@@ -74,12 +74,9 @@ fn read_sni(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
     let name = value.text(findings).unwrap_or_default();
     if name.is_empty() {
         findings.refuse(value.path, Reason::Required, "required: the server name");
-    } else if !is_dns_subdomain(&name) {
-        findings.refuse(
-            value.path,
-            Reason::Format,
-            "malformed: a server name has lower-case letters, digits, `-` and `.`",
-        );
+    } else if !is_dns_subdomain(&name) || name.len() > 253 {
+        let message = "malformed: a server name has at most 253 lower-case letters, digits, `-` and `.`";
+        findings.refuse(value.path, Reason::Format, message);
     }
     Some(name.into_owned())
 }

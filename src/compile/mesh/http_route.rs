@@ -48,6 +48,14 @@ fn read_hostnames(entry: &Entry<'_>, below_gateway: bool, findings: &mut Finding
 fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings) -> Rule {
     let matches_field = rule.object.get("matches");
     let matches = matches::read_list(&matches_field, findings);
+    if rule.object.is_null("matches") {
+        // The matches were meant, one level too shallow; without this the rule would match everything.
+        let is_outside = |name: &&&'static str| rule.object.peek(name).is_present();
+        if let Some(outside) = ["path", "method", "queryParams", "headers"].iter().find(is_outside) {
+            let message = format!("required: `{outside}` stands beside `matches`; indent it as an entry of `matches`");
+            findings.refuse(matches_field.path, Reason::Required, message);
+        }
+    }
     let filters_field = rule.part("filters", findings);
     let backends_field = rule.part("backendRefs", findings);
     rule.finish(findings);
@@ -69,7 +77,7 @@ fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings)
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{accepts, document, refuses};
+    use super::super::testing::{accepts, document, findings, refuses};
     use crate::compile::mesh;
     use crate::core::mesh::http_route::{Match, Method, PathMatch, Rule};
 
@@ -161,6 +169,29 @@ mod tests {
         );
         refuses("MeshHTTPRoute", &with_rules("[{filters: [], default: {filters: []}}]"), &["spec.to[0].rules[0] XOR"]);
         refuses("MeshHTTPRoute", &with_rules("[{filters: [], default: {backendRefs: []}}]"), &[]);
+    }
+
+    #[test]
+    fn matches_that_stand_one_level_too_high() {
+        let wrong = "[{matches: null, path: {type: PathPrefix, value: /a}, default: {}}]";
+        refuses("MeshHTTPRoute", &with_rules(wrong), &["spec.to[0].rules[0].matches REQ"]);
+        refuses("MeshHTTPRoute", &with_rules("[{matches: null, default: {}}]"), &[]);
+    }
+
+    #[test]
+    fn names_of_headers_are_in_lower_case() {
+        let rule = |list: &str| {
+            with_rules(&format!(
+                "[{{default: {{filters: [{{type: RequestHeaderModifier, requestHeaderModifier: {{{list}}}}}]}}}}]"
+            ))
+        };
+        let schema = |spec: &str| {
+            let found = findings("MeshHTTPRoute", spec).schema;
+            found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        let set = schema(&rule("set: [{name: X-A, value: b}]"));
+        assert!(set.contains("requestHeaderModifier.set[0].name") && set.ends_with("write it in lower case"), "{set}");
+        assert_eq!(schema(&rule("remove: [X-A]")), "");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::compile::scalars::UINT32;
 use crate::compile::target_ref::Place;
 use crate::compile::way::Way;
 use crate::core::mesh::policy::PolicyKind;
-use crate::core::mesh::target_ref::{ResourceRef, TargetKind, TargetRef};
+use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;
 
 /// The types of a hash policy, and the body that each needs.
@@ -112,20 +112,29 @@ fn refuse_http_hashes(list: &Node<'_>, findings: &mut Findings) {
 
 fn check_balancer(field: &Node<'_>, conf: Way<'_>, has_hashes: bool, findings: &mut Findings) {
     let balancer = field.object(findings);
-    balancer.get("type").schema_word(BALANCERS, findings);
+    let kind = balancer.get("type").schema_word(BALANCERS, findings);
     let (least, ring, maglev) = (balancer.get("leastRequest"), balancer.get("ringHash"), balancer.get("maglev"));
     balancer.warn_of_unknown(findings);
+    for (of, body) in [("LeastRequest", &least), ("RingHash", &ring), ("Maglev", &maglev)] {
+        if let Some(kind) = kind.filter(|kind| *kind != of && body.is_present()) {
+            findings.warn(body.path, Reason::Suspicious, format!("has no effect with type {kind}"));
+        }
+    }
 
-    let least = least.object(findings);
-    least.get("activeRequestBias").decimal_above(&[Ordering::Greater, Ordering::Equal], findings);
-    least.get("choiceCount").integer(UINT32, findings);
-    least.warn_of_unknown(findings);
-
-    for (body, sizes) in [(ring, &["minRingSize", "maxRingSize"][..]), (maglev, &["tableSize"])] {
+    // The body of another type has no effect, so its values are not judged.
+    if kind.is_none_or(|kind| kind == "LeastRequest") {
+        let least = least.object(findings);
+        least.get("activeRequestBias").decimal_above(&[Ordering::Greater, Ordering::Equal], findings);
+        least.get("choiceCount").integer(UINT32, findings);
+        least.warn_of_unknown(findings);
+    }
+    let rings = [("RingHash", ring, &["minRingSize", "maxRingSize"][..]), ("Maglev", maglev, &["tableSize"])];
+    for (of, body, sizes) in rings {
+        let is_chosen = kind.is_none_or(|kind| kind == of);
         let body = body.object(findings);
         body.knows(&["hashFunction"]);
-        for size in sizes {
-            body.get(size).integer(UINT32, findings);
+        for size in sizes.iter().map(|size| body.get(size)).filter(|_| is_chosen) {
+            size.integer(UINT32, findings);
         }
         let hashes = body.get("hashPolicies");
         body.warn_of_unknown(findings);
@@ -137,7 +146,9 @@ fn check_balancer(field: &Node<'_>, conf: Way<'_>, has_hashes: bool, findings: &
             findings.refuse(hashes.path, Reason::Xor, format!("exactly one place: keep {better}"));
         }
         findings.warn(hashes.path, Reason::Deprecated, format!("deprecated: use {better} instead"));
-        check_hashes(&hashes, findings);
+        if is_chosen {
+            check_hashes(&hashes, findings);
+        }
     }
 }
 
@@ -154,9 +165,10 @@ fn check_locality(field: &Node<'_>, entry: &Entry<'_>, findings: &mut Findings) 
     if !cross.is_present() {
         return;
     }
-    if let Some(TargetRef::MeshService { service, section }) = &entry.reference.target
-        && (section.is_some() || matches!(service, ResourceRef::Labelled(_)))
-    {
+    // Looked at as written: a reference with a name and labels is invalid by itself, and this is said besides.
+    let reference = entry.object.peek("targetRef");
+    let is_narrow = reference.below("sectionName").is_filled() || reference.below("labels").is_filled();
+    if entry.kind() == Some(TargetKind::MeshService) && is_narrow {
         let message = "not valid for one zone's service (sectionName or labels): use MeshMultiZoneService";
         findings.refuse(cross.path, Reason::Context, message);
     }
@@ -194,7 +206,9 @@ fn check_failover(rule: &Node<'_>, findings: &mut Findings) {
     rule.warn_of_unknown(findings);
     if from.is_present() {
         let from = from.object(findings);
-        check_zones(&from.get("zones"), findings);
+        for zone in check_zones(&from.get("zones"), findings).iter().filter(|zone| !zone.is_filled()) {
+            findings.refuse(zone.path, Reason::Empty, "may not be empty");
+        }
         from.warn_of_unknown(findings);
     }
     let to = to.object(findings);
@@ -204,21 +218,22 @@ fn check_failover(rule: &Node<'_>, findings: &mut Findings) {
         Some(word @ ("Any" | "None")) if zones.is_filled() => {
             findings.refuse(zones.path, Reason::Context, format!("not valid with type {word}"));
         }
-        Some("Only" | "AnyExcept") => check_zones(&zones, findings),
+        Some("Only" | "AnyExcept") => {
+            for zone in check_zones(&zones, findings).iter().filter(|zone| !zone.is_filled()) {
+                findings.warn(zone.path, Reason::Suspicious, "names no zone, so it has no effect");
+            }
+        }
         _ => {}
     }
 }
 
-fn check_zones(zones: &Node<'_>, findings: &mut Findings) {
+/// The zones of a list that must have some.
+fn check_zones<'v>(zones: &Node<'v>, findings: &mut Findings) -> Vec<Node<'v>> {
     let names = zones.list(findings);
     if names.is_empty() {
         findings.refuse(zones.path, Reason::Empty, "may not be empty");
     }
-    for name in names {
-        if !name.is_filled() {
-            findings.refuse(name.path, Reason::Empty, "may not be empty");
-        }
-    }
+    names
 }
 
 fn check_threshold(threshold: &Node<'_>, findings: &mut Findings) {
@@ -248,6 +263,41 @@ mod tests {
     fn check(conf: &str, expected: &[&str]) {
         let spec = format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}");
         refuses_below("spec.to[0].default.", KIND, &spec, expected);
+    }
+
+    #[test]
+    fn a_body_of_another_type_has_no_effect() {
+        let spec = |conf: &str| format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {{loadBalancer: {conf}}}}}]}}");
+        let warned = |body: &str| format!("spec.to[0].default.loadBalancer.{body} SUSPICIOUS");
+        accepts(KIND, &spec("{type: RoundRobin, leastRequest: {activeRequestBias: '-1'}}"), &[&warned("leastRequest")]);
+        accepts(KIND, &spec("{type: Maglev, maglev: {}, ringHash: {minRingSize: 5}}"), &[&warned("ringHash")]);
+        accepts(KIND, &spec("{type: RingHash, ringHash: {minRingSize: 5}}"), &[]);
+        check(
+            "{loadBalancer: {type: LeastRequest, leastRequest: {activeRequestBias: '-1'}}}",
+            &["loadBalancer.leastRequest.activeRequestBias POS"],
+        );
+    }
+
+    #[test]
+    fn zones_without_a_name() {
+        let spec = |rule: &str| {
+            format!(
+                "{{to: [{{targetRef: {{kind: Mesh}}, default: {{localityAwareness: {{crossZone: {{failover: [{rule}]}}}}}}}}]}}"
+            )
+        };
+        let field = "spec.to[0].default.localityAwareness.crossZone.failover[0]";
+        accepts(KIND, &spec("{to: {type: Only, zones: ['']}}"), &[&format!("{field}.to.zones[0] SUSPICIOUS")]);
+        refuses(KIND, &spec("{from: {zones: ['']}, to: {type: Any}}"), &[&format!("{field}.from.zones[0] EMPTY")]);
+    }
+
+    #[test]
+    fn cross_zone_is_judged_even_if_the_reference_is_invalid() {
+        refuses(
+            KIND,
+            "{to: [{targetRef: {kind: MeshService, name: a, labels: {b: c}}, \
+             default: {localityAwareness: {crossZone: {failover: [{to: {type: Any}}]}}}}]}",
+            &["spec.to[0].targetRef.labels NAMEORLABELS", "spec.to[0].default.localityAwareness.crossZone CTX"],
+        );
     }
 
     #[test]

@@ -12,12 +12,12 @@ pub(super) enum Endpoint {
     HostAndPort,
 }
 
-/// Checks the address of the backend; `false` if there is none, or there are two.
-pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings) -> bool {
+/// Checks the address of the backend.
+pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings) {
     let (endpoint, backend) = (object.get("endpoint"), object.get("backendRef"));
     if endpoint.is_filled() == backend.is_present() {
         findings.refuse(object.path, Reason::Xor, "exactly one of endpoint, backendRef");
-        return false;
+        return;
     }
     if endpoint.is_filled() {
         let address = endpoint.text(findings).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings
         }
         let message = "deprecated: describe the collector in a MeshOpenTelemetryBackend and name it in backendRef";
         findings.warn(endpoint.path, Reason::Deprecated, message);
-        return true;
+        return;
     }
     let reference = backend.object(findings);
     let (kind, labels) = (reference.get("kind"), reference.get("labels"));
@@ -38,5 +38,4 @@ pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings
     if !labels.is_filled() {
         findings.refuse(backend.path, Reason::Xor, "labels that select the backend are needed");
     }
-    true
 }

@@ -68,7 +68,11 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
     let text = value.text(findings).unwrap_or_default();
     if !seen.values.insert((port.unwrap_or_default(), protocol.to_string(), text.to_string())) {
         let message = format!("duplicate of an earlier match for `{text}` with the same port and protocol");
-        findings.refuse(value.path, Reason::Duplicate, message);
+        match port_field.is_present() {
+            true => findings.refuse(value.path, Reason::Duplicate, message),
+            // The peer takes it, and it changes nothing.
+            false => findings.warn(value.path, Reason::Duplicate, message),
+        }
     }
     match kind.word(&["Domain", "IP", "CIDR"], findings) {
         Some("Domain") => {
@@ -158,7 +162,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_twice() {
-        check("{type: IP, value: 10.0.0.1}, {type: CIDR, value: 10.0.0.1}", &["[1].value DUP", "[1].value FORMAT"]);
+        check("{type: IP, value: 10.0.0.1, port: 1}, {type: IP, value: 10.0.0.1, port: 1}", &["[1].value DUP"]);
+        check("{type: IP, value: 10.0.0.1}, {type: CIDR, value: 10.0.0.1}", &["[1].value FORMAT"]);
+        let twice = "{default: {appendMatch: [{type: IP, value: 10.0.0.1}, {type: IP, value: 10.0.0.1}]}}";
+        accepts("MeshPassthrough", twice, &["spec.default.appendMatch[1].value DUP"]);
         check("{type: IP, value: 10.0.0.1, port: 1}, {type: IP, value: 10.0.0.1, port: 2}", &[]);
     }
 }

@@ -83,6 +83,39 @@ mod tests {
     }
 
     #[test]
+    fn types_that_nobody_knows() {
+        let filter = |config: &str| {
+            format!("{{httpFilter: {{operation: AddFirst, value: {{name: x, typedConfig: {config}}}}}}}")
+        };
+        check(&filter("{'@type': t/no.Such}"), &[".httpFilter.value ENVOY"]);
+        check(&filter("{'@type': t/udpa.type.v1.TypedStruct}"), &[".httpFilter.value ENVOY"]);
+        check(&filter("t/envoy.extensions.filters.http.router.v3.Router"), &[".httpFilter.value ENVOY"]);
+        check(&filter("{'@type': t/envoy.extensions.filters.http.gzip.v3.Gzip}"), &[]);
+        check(&filter("{'@type': t/xds.type.v3.TypedStruct}"), &[]);
+    }
+
+    #[test]
+    fn all_of_a_json_patch_is_judged() {
+        check(
+            "{cluster: {operation: Patch, jsonPatches: [{op: test, value: 1}]}}",
+            &[
+                ".cluster.jsonPatches[0].op ENUM",
+                ".cluster.jsonPatches[0].path REQ",
+                ".cluster.jsonPatches[0].value CTX",
+            ],
+        );
+    }
+
+    #[test]
+    fn tags_have_names() {
+        check("{listener: {operation: Remove, match: {tags: {'': a}}}}", &[".listener.match.tags EMPTY"]);
+        check(
+            "{httpFilter: {operation: Remove, match: {listenerTags: {'': a}}}}",
+            &[".httpFilter.match.listenerTags EMPTY"],
+        );
+    }
+
+    #[test]
     fn an_empty_criterion_is_compared() {
         let spec =
             "{default: {appendModifications: [{httpFilter: {operation: Remove, match: {name: '', origin: inbound}}}]}}";

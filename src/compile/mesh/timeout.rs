@@ -57,18 +57,17 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
             _ if below_route => Scope::HttpRoute,
             _ => Scope::Connections,
         };
-        if !entry.conf.is_present() && entry.kind().is_some_and(TargetKind::is_route) {
-            findings.warn(entry.conf.path, Reason::Suspicious, "no timeouts are given, so the entry changes nothing");
-            to.extend(entry.reference.target.clone().map(|target| (target, Timeouts::default())));
-            return;
-        }
         let timeouts = read_conf(&entry.conf, scope, findings);
         to.extend(entry.reference.target.clone().zip(timeouts));
     });
     policy.each_rule(findings, |entry, findings| {
         let field = entry.object.get("matches");
         let matches = caller::read_list(&field, Strictness::Strict, findings);
-        let scope = if caller::any_spiffe_id(&field) { Scope::Callers } else { Scope::Connections };
+        let scope = match caller::any_spiffe_id(&field) {
+            true => Scope::Callers,
+            false if below_route => Scope::HttpRoute,
+            false => Scope::Connections,
+        };
         let timeouts = read_conf(&entry.conf, scope, findings);
         rules.extend(timeouts.map(|timeouts| TimeoutRule { matches, timeouts }));
     });
@@ -142,6 +141,38 @@ mod tests {
     #[track_caller]
     fn refuses_conf(conf: &str, expected: &[&str]) {
         refuses("MeshTimeout", &format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}"), expected);
+    }
+
+    #[test]
+    fn below_a_route_rules_say_nothing_of_connections() {
+        refuses(
+            "MeshTimeout",
+            "{targetRef: {kind: MeshHTTPRoute, name: r}, \
+             rules: [{default: {idleTimeout: 1s, http: {requestTimeout: 1s, maxStreamDuration: 1s}}}]}",
+            &["spec.rules[0].default.idleTimeout CTX", "spec.rules[0].default.http.maxStreamDuration CTX"],
+        );
+    }
+
+    #[test]
+    fn an_entry_for_a_route_needs_a_timeout() {
+        refuses(
+            "MeshTimeout",
+            "{to: [{targetRef: {kind: MeshHTTPRoute, name: r}}, {targetRef: {kind: MeshTCPRoute, name: r}}]}",
+            &["spec.to[0].default ANYOF", "spec.to[1].default ANYOF"],
+        );
+    }
+
+    #[test]
+    fn a_server_name_has_a_limit() {
+        let rule = |name: &str| {
+            format!("{{rules: [{{matches: [{{sni: {{type: Exact, value: {name}}}}}], default: {{idleTimeout: 1s}}}}]}}")
+        };
+        refuses("MeshTimeout", &rule(&"a.".repeat(126).trim_end_matches('.').to_owned()), &[]);
+        refuses(
+            "MeshTimeout",
+            &rule(&format!("{}a", "a.".repeat(127))),
+            &["spec.rules[0].matches[0].sni.value FORMAT"],
+        );
     }
 
     #[test]

@@ -283,8 +283,10 @@ fn a_policy_that_never_meets_its_route_is_told_so() {
         .map(|(_, text)| yaml::read_value(&text).expect("good YAML"))
         .collect();
     let [route, policy] = &documents[..] else { panic!("a route and a policy") };
+    let mut policy = policy.clone();
+    policy["spec"]["to"][0]["default"] = json!({"http": {"requestTimeout": "1s"}});
     let routes = Routes(vec![compile::mesh::route(route).expect("a route")]);
-    let request = wire("CREATE", "somebody", "backend-ns", policy);
+    let request = wire("CREATE", "somebody", "backend-ns", &policy);
     let told = |routes: &Routes| {
         let response = ask_knowing(routes, "/validate", &request, &zone(false));
         assert_eq!(response["allowed"], true);

@@ -27,11 +27,17 @@ pub(super) fn read_list(list: &Node<'_>, surroundings: Surroundings, findings: &
     let filters: Vec<_> =
         list.list(findings).iter().filter_map(|filter| read(filter, surroundings, findings)).collect();
     let redirects = filters.iter().any(|filter| matches!(filter, Filter::Redirect(_)));
-    let forwards = filters.iter().any(|filter| matches!(filter, Filter::Rewrite(_) | Filter::Mirror(_)));
+    let mirrors = filters.iter().any(|filter| matches!(filter, Filter::Mirror(_)));
+    let rewrites = filters.iter().any(|filter| matches!(filter, Filter::Rewrite(_)));
     // Only sound filters are weighed against each other.
-    if redirects && forwards && findings.errors.len() == before {
-        let message = "either RequestRedirect, or URLRewrite and RequestMirror: a redirected request goes nowhere else";
-        findings.refuse(list.path, Reason::Xor, message);
+    if redirects && findings.errors.len() == before {
+        if mirrors {
+            let message = "either RequestRedirect or RequestMirror: a redirected request goes nowhere else";
+            findings.refuse(list.path, Reason::Xor, message);
+        } else if rewrites {
+            let message = "URLRewrite has no effect beside RequestRedirect: set the path and hostname of the redirect";
+            findings.warn(list.path, Reason::Suspicious, message);
+        }
     }
     filters
 }
@@ -258,7 +264,7 @@ fn read_mirror(body: &Node<'_>, findings: &mut Findings) -> Option<Mirror> {
 
 #[cfg(test)]
 mod tests {
-    use crate::compile::mesh::testing::{refuses, refuses_below};
+    use crate::compile::mesh::testing::{accepts, refuses, refuses_below};
 
     fn spec(path: &str, filters: &str) -> String {
         let rule = format!("{{matches: [{{path: {{type: {path}, value: /a}}}}], default: {{filters: [{filters}]}}}}");
@@ -355,8 +361,15 @@ mod tests {
     fn a_redirected_request_goes_nowhere_else() {
         let redirect = "{type: RequestRedirect, requestRedirect: {}}";
         let rewrite = "{type: URLRewrite, urlRewrite: {hostname: a.b}}";
-        check(&format!("{redirect}, {rewrite}"), &[" XOR"]);
-        check(&format!("{rewrite}, {redirect}"), &[" XOR"]);
+        let mirror = "{type: RequestMirror, requestMirror: {backendRef: {kind: MeshService, name: a}}}";
+        check(&format!("{redirect}, {mirror}"), &[" XOR"]);
+        check(&format!("{mirror}, {rewrite}, {redirect}"), &[" XOR"]);
+        for both in [format!("{redirect}, {rewrite}"), format!("{rewrite}, {redirect}")] {
+            let spec = format!(
+                "{{to: [{{targetRef: {{kind: MeshService, labels: {{a: b}}}}, rules: [{{default: {{filters: [{both}]}}}}]}}]}}"
+            );
+            accepts("MeshHTTPRoute", &spec, &["spec.to[0].rules[0].default.filters SUSPICIOUS"]);
+        }
         check(&format!("{redirect}, {{type: RequestHeaderModifier, requestHeaderModifier: {{set: []}}}}"), &[]);
     }
 }
