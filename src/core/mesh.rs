@@ -3,6 +3,9 @@
 pub mod backend;
 pub mod caller;
 pub mod http_route;
+pub mod kind;
+pub mod mesh_policy;
+pub mod meta;
 pub mod policy;
 pub mod proxy_patch;
 pub mod proxy_template;
