@@ -10,6 +10,8 @@ mod schema;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
+pub use schema::is_duration;
+
 /// Every definition, those of a group in the order of their names.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
     let mut all = vec![

@@ -37,9 +37,17 @@ pub(super) fn number_or_text(description: &str) -> Value {
     json!({"description": description, "x-kubernetes-int-or-string": true})
 }
 
+/// How the description of every duration ends.
+const DURATION: &str = "A duration such as 1m30s.";
+
 /// Text such as `1m30s`. Whether it can be read is decided at admission.
 pub(super) fn duration(description: &str) -> Value {
-    text(&format!("{description} A duration such as 1m30s."))
+    text(&format!("{description} {DURATION}"))
+}
+
+/// Whether a schema is one of [`duration`].
+pub fn is_duration(schema: &Value) -> bool {
+    schema.get("description").and_then(Value::as_str).is_some_and(|description| description.ends_with(DURATION))
 }
 
 /// Anything at all: what it may hold is decided at admission, where all problems are shown at once.

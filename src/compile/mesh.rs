@@ -21,9 +21,12 @@ pub(super) mod traffic_permission;
 
 mod backend_ref;
 mod caller;
+mod compiled;
 mod datadog_url;
 mod headers;
 mod metadata;
+mod kinds;
+mod normal;
 mod open_telemetry;
 mod policy;
 mod reach;
@@ -42,6 +45,8 @@ use crate::core::mesh::proxy_patch::ProxyPatch;
 use crate::core::mesh::tcp_route::TcpRoute;
 use crate::core::mesh::timeout::TimeoutPolicy;
 
+pub use compiled::{Compiled, compiled, resource_name};
+pub use kinds::kinds;
 pub(super) use policy::Resource;
 pub use reach::{route, unreached};
 

@@ -3,4 +3,5 @@
 mod admission;
 mod conformance;
 mod documents;
+mod goldens;
 mod laws;

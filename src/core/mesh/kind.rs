@@ -117,6 +117,13 @@ impl KindTable {
     }
 }
 
+impl PolicyKind {
+    /// Whether other policies can refer to policies of this kind in `to`.
+    pub fn is_route(&self) -> bool {
+        matches!(self.merge, MergeRule::HttpRoutes | MergeRule::TcpRoutes)
+    }
+}
+
 impl PartialEq for ResourceType {
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind

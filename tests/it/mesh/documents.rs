@@ -101,7 +101,7 @@ fn the_metadata_of_files_is_checked_as_a_server_would() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("timeout.yaml");
     let content = "spec:\n  to: [{targetRef: {kind: Mesh}, default: {idleTimeout: 1s}}]\n";
-    let mut told = |head: &str, code: u8| {
+    let told = |head: &str, code: u8| {
         fs::write(&file, format!("{head}{content}")).expect("a file");
         writ(&["validate", file.to_str().expect("UTF-8")]).expect(code).out
     };
