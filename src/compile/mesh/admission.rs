@@ -8,7 +8,7 @@ mod role;
 
 use serde_json::{Map, Value};
 
-use crate::compile::mesh::metadata;
+use crate::compile::mesh::{self, metadata};
 use crate::compile::{self, Findings, Form};
 use crate::core::json::{Document, Json, Tree};
 use crate::core::problem::{FieldPath, Problem, Reason};
@@ -111,7 +111,7 @@ pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem
     }
     let findings = match fault_of_metadata(request.object, &kind) {
         Some(problem) => Findings { errors: vec![problem], ..Findings::default() },
-        None => compile::check_mesh(request.object).unwrap_or_default(),
+        None => mesh::check(request.object).unwrap_or_default(),
     };
     // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
     let problems = findings.refusals();
@@ -141,12 +141,12 @@ pub fn rehearse(document: &Value, system_namespace: &str) -> Option<Findings> {
     };
     let namespace = object.at(&["metadata", "namespace"]).and_then(Tree::as_text);
     let (mut findings, role) = match namespace.filter(|_| kind.policy.is_some()) {
-        None => (compile::check_mesh(object)?, None),
+        None => (mesh::check(object)?, None),
         Some(namespace) => {
             let role = role(object, namespace, system_namespace);
             let findings = match &role {
                 Ok(role) => compile::check(&labelled(document, ROLE_LABEL, role.name()))?,
-                Err(_) => compile::check_mesh(object)?,
+                Err(_) => mesh::check(object)?,
             };
             (findings, role.err())
         }

@@ -1,7 +1,7 @@
 //! `matches` of inbound rules: who calls, by SPIFFE ID and server name.
 
 use crate::compile::Findings;
-use crate::compile::format::{is_dns_subdomain, is_spiffe_id};
+use crate::compile::mesh::format::{is_dns_subdomain, is_spiffe_id};
 use crate::compile::reader::Node;
 use crate::core::mesh::caller::{CallerMatch, SpiffeMatch};
 use crate::core::problem::Reason;

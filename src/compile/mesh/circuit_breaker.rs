@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::scalars::UINT32;
 use crate::compile::reader::{Node, Object};
-use crate::compile::scalars::UINT32;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::Reason;
 

@@ -3,8 +3,8 @@
 use super::caller::{self, Strictness};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::scalars::INT32;
 use crate::compile::reader::Node;
-use crate::compile::scalars::INT32;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::Reason;
 

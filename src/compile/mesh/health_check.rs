@@ -3,9 +3,9 @@
 use super::headers;
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::is_file_path;
+use crate::compile::mesh::format::is_file_path;
+use crate::compile::mesh::scalars::INT32;
 use crate::compile::reader::Node;
-use crate::compile::scalars::INT32;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::Reason;
 

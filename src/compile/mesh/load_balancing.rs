@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use super::policy::{Entry, Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::scalars::UINT32;
+use crate::compile::mesh::target_ref::Place;
 use crate::compile::reader::{Node, Object};
-use crate::compile::scalars::UINT32;
-use crate::compile::target_ref::Place;
 use crate::compile::way::Way;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;

@@ -1,7 +1,7 @@
 //! Who a document says it is, where no API server has looked at that before: files of either form.
 
 use super::admission;
-use crate::compile::format::{is_dns_subdomain, is_resource_name};
+use crate::compile::mesh::format::{is_dns_subdomain, is_resource_name};
 use crate::core::json::{Json, Shape, Tree};
 use crate::core::nearest;
 use crate::core::problem::{FieldPath, Problem, Reason};

@@ -3,9 +3,9 @@
 use super::open_telemetry::{self, Endpoint};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::regex_error;
+use crate::compile::mesh::format::regex_error;
+use crate::compile::mesh::scalars::UINT32;
 use crate::compile::reader::Node;
-use crate::compile::scalars::UINT32;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::Reason;
 

@@ -1,7 +1,7 @@
 //! The OpenTelemetry backend of logs, traces and metrics: an endpoint written inline, or a reference to a backend.
 
 use crate::compile::Findings;
-use crate::compile::format::is_host_and_port;
+use crate::compile::mesh::format::is_host_and_port;
 use crate::compile::reader::Object;
 use crate::core::problem::Reason;
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::{is_cidr, is_domain, is_ip};
+use crate::compile::mesh::format::{is_cidr, is_domain, is_ip};
+use crate::compile::mesh::scalars::UINT32;
 use crate::compile::reader::Node;
-use crate::compile::scalars::UINT32;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::Reason;
 

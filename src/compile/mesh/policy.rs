@@ -1,8 +1,8 @@
 //! What all targetRef policies have in common: the reference at the top level, and lists of entries with a conf each.
 
 use crate::compile::Findings;
+use crate::compile::mesh::target_ref::{self, Place, Places, Reference};
 use crate::compile::reader::{Node, Object};
-use crate::compile::target_ref::{self, Place, Places, Reference};
 use crate::core::mesh::policy::{PolicyKind, Role};
 use crate::core::mesh::target_ref::{ProxyTypes, TargetKind, TargetRef};
 use crate::core::problem::Reason;

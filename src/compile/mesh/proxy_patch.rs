@@ -2,7 +2,7 @@
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::modification::{self, Keep};
+use crate::compile::mesh::modification::{self, Keep};
 use crate::core::envoy::modification::Dialect;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::proxy_patch::ProxyPatch;

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::Content;
 use super::policy::Policy;
 use crate::compile::way::Ways;
-use crate::compile::{self, Content, Findings};
+use crate::compile::{self, Findings};
 use crate::core::json::{Document, Json, Tree};
 use crate::core::mesh::policy::{PolicyKind, Role};
 use crate::core::mesh::reach::{Reach, Route, Routes};
@@ -62,7 +63,7 @@ fn read(document: Json<'_>) -> Option<(Reach, Vec<ToRoute>)> {
     let identity = compile::identify(document)?;
     let kind = PolicyKind::parse(identity.kind)?;
     let ways = Ways::default();
-    let resource = compile::resource(document, identity.form, Content::Spec, &ways);
+    let resource = super::resource(document, identity.form, Content::Spec, &ways);
     // Whatever is wrong is told elsewhere.
     let mut findings = Findings::default();
     let policy = Policy::read(kind, &resource, &mut findings);

@@ -2,9 +2,9 @@
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::is_http_status;
+use crate::compile::mesh::format::is_http_status;
+use crate::compile::mesh::scalars::{INT32, UINT32};
 use crate::compile::reader::{Node, Object};
-use crate::compile::scalars::{INT32, UINT32};
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;

@@ -4,7 +4,7 @@ use super::datadog_url;
 use super::open_telemetry::{self, Endpoint};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::is_url;
+use crate::compile::mesh::format::is_url;
 use crate::compile::reader::Node;
 use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::Reason;

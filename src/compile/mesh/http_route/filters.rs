@@ -2,10 +2,10 @@
 
 use super::Surroundings;
 use crate::compile::Findings;
-use crate::compile::format::{is_dns_subdomain, is_ip};
 use crate::compile::mesh::backend_ref;
+use crate::compile::mesh::format::{is_dns_subdomain, is_ip};
+use crate::compile::mesh::scalars::INT32;
 use crate::compile::reader::{Node, Object};
-use crate::compile::scalars::INT32;
 use crate::compile::way::Way;
 use crate::core::mesh::http_route::{
     Filter, HeaderChange, HostChange, Mirror, PathChange, Redirect, RedirectStatus, Rewrite,

@@ -1,7 +1,7 @@
 //! `matches` of a rule: path, method, query parameters and headers.
 
 use crate::compile::Findings;
-use crate::compile::format::regex_error;
+use crate::compile::mesh::format::regex_error;
 use crate::compile::reader::{Node, Object};
 use crate::core::json::Tree;
 use crate::core::mesh::http_route::{HeaderMatch, HeaderTest, Match, Method, PathMatch, QueryMatch, QueryTest};

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use smallvec::SmallVec;
 
-use super::reader::{Node, Object};
-use super::way::Way;
-use super::{Findings, json_patch, tags};
+use super::{json_patch, tags};
+use crate::compile::Findings;
+use crate::compile::reader::{Node, Object};
+use crate::compile::way::Way;
 use crate::core::envoy::modification::{
     Criteria, Dialect, FilterChange, FilterKind, FilterPatch, Modification, Patch, Position, ResourceChange,
     ResourceKind,

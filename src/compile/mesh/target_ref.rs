@@ -7,10 +7,10 @@ mod places;
 
 use std::borrow::Cow;
 
-use super::Findings;
 use super::format::is_resource_name;
-use super::reader::{Node, Object};
 use super::tags::{self, Values};
+use crate::compile::Findings;
+use crate::compile::reader::{Node, Object};
 use crate::core::mesh::target_ref::TargetKind::{
     self, Dataplane, Mesh, MeshExternalService, MeshGateway, MeshHttpRoute, MeshMultiZoneService, MeshService,
     MeshServiceSubset, MeshSubset, MeshTcpRoute,

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::compile::Findings;
 use crate::compile::mesh::proxy_patch;
-use crate::compile::proxy_template;
+use crate::compile::mesh::proxy_template;
 use crate::compile::reader::Node;
 use crate::compile::way::Ways;
 use crate::core::json::{self, Tree};

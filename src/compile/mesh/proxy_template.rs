@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Findings;
-use super::mesh::{Resource, kuma3};
 use super::modification::{self, Keep};
-use super::reader::Node;
 use super::tags::{self, Values};
+use super::{Resource, kuma3};
+use crate::compile::Findings;
+use crate::compile::reader::Node;
 use crate::core::envoy::modification::Dialect;
 use crate::core::envoy::{self, Strictness};
 use crate::core::json::{Document, Json, Tree};

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::reader::Node;
-use super::way::Ways;
-use super::{Content, Findings, check, identify, mesh, modification, proxy_template, resource};
+use super::{Content, modification, proxy_patch, proxy_template, resource};
+use crate::compile::reader::Node;
+use crate::compile::way::Ways;
+use crate::compile::{Findings, check, identify};
 use crate::core::envoy::modify::{Resource, ResourceType};
 use crate::core::envoy::{self, Strictness};
 use crate::core::json::{Document, Tree};
@@ -40,7 +41,7 @@ pub fn modifier(document: &Value) -> Option<(Option<Modifier>, Findings)> {
     let silent = &mut Findings::default();
     let modifier = match content {
         Content::Document => Some(Modifier::ProxyTemplate(proxy_template::compile(&resource.content, silent))),
-        Content::Spec => mesh::proxy_patch::compile(&resource, silent).map(Modifier::MeshProxyPatch),
+        Content::Spec => proxy_patch::compile(&resource, silent).map(Modifier::MeshProxyPatch),
     };
     Some((modifier, findings))
 }

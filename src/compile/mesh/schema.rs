@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
-use super::Form;
 use crate::api;
+use crate::compile::Form;
 use crate::core::json::Tree;
 use crate::core::problem::FieldPath;
 use crate::core::structural::{Findings, Schema};

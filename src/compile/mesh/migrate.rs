@@ -16,7 +16,7 @@ mod tests;
 
 use serde_json::Value;
 
-use super::{Identity, identify};
+use crate::compile::{Identity, identify};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::yaml::edit::{self, Edit};
 use crate::core::yaml::{self, Document, Position, YamlError};

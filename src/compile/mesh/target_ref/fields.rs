@@ -1,6 +1,6 @@
 //! Which fields a reference of each kind takes.
 
-use crate::compile::tags::Values;
+use crate::compile::mesh::tags::Values;
 use crate::core::mesh::target_ref::TargetKind::{
     self, Dataplane, Mesh, MeshExternalService, MeshGateway, MeshHttpRoute, MeshMultiZoneService, MeshService,
     MeshServiceSubset, MeshSubset, MeshTcpRoute,

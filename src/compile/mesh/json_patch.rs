@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Findings;
-use super::reader::Node;
+use crate::compile::Findings;
+use crate::compile::reader::Node;
 use crate::core::envoy::modification::JsonPatch;
 use crate::core::json::Tree;
 use crate::core::problem::Reason;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Findings;
-use super::reader::Node;
+use crate::compile::Findings;
+use crate::compile::reader::Node;
 use crate::core::problem::Reason;
 
 /// What the values of a map of tags may look like.

@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::Number;
 
-use super::Findings;
 use super::decimal::Decimal;
-use super::reader::Node;
+use crate::compile::Findings;
+use crate::compile::reader::Node;
 use crate::core::json::{Shape, Tree};
 use crate::core::problem::Reason;
 use crate::core::scalar::duration::Duration;
