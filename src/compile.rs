@@ -10,8 +10,10 @@ mod way;
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
+use crate::api;
 use crate::core::json::{Document, Tree};
 use crate::core::problem::{FieldPath, Problem, Reason};
 
@@ -64,6 +66,13 @@ pub fn check(document: &Value) -> Option<Findings> {
         return Some(generate::global_entry(document).1);
     }
     mesh::check(Document::from(document).root())
+}
+
+/// The CRDs of all kinds that Writ serves.
+pub fn definitions() -> Vec<CustomResourceDefinition> {
+    let mut all = api::definitions();
+    all.extend(mesh::definitions());
+    all
 }
 
 /// Kind, name and form of a document; `None` if it is neither a Kubernetes object nor a universal resource.

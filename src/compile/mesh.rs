@@ -13,11 +13,11 @@ mod datadog_url;
 mod decimal;
 mod fault_injection;
 mod format;
+mod forms;
 mod headers;
 mod health_check;
 mod http_route;
 mod json_patch;
-mod kinds;
 mod kuma3;
 mod load_balancing;
 mod metadata;
@@ -31,6 +31,8 @@ mod proxy_patch;
 mod proxy_template;
 mod rate_limit;
 mod reach;
+mod record;
+mod resources;
 mod retry;
 mod route_rule;
 mod scalars;
@@ -61,81 +63,29 @@ use crate::core::problem::FieldPath;
 use crate::core::structural;
 
 pub use compiled::{Compiled, compiled, resource_name};
-pub use kinds::kinds;
 use policy::Resource;
 pub use reach::{route, unreached};
-
-/// How a kind of group `kuma.io` is checked, besides by its schema.
-struct MeshKind {
-    name: &'static str,
-    /// Where the content of a universal document stands.
-    content: Content,
-    /// `None` where there is nothing to say beyond the schema.
-    check: Option<fn(&Resource<'_>, &mut Findings)>,
-}
-
-#[derive(Clone, Copy)]
-enum Content {
-    /// Beside `type` and `name`.
-    Document,
-    Spec,
-}
-
-const fn policy(name: &'static str, check: fn(&Resource<'_>, &mut Findings)) -> MeshKind {
-    MeshKind { name, content: Content::Spec, check: Some(check) }
-}
-
-const fn service(name: &'static str) -> MeshKind {
-    MeshKind { name, content: Content::Spec, check: None }
-}
-
-const MESH_KINDS: &[MeshKind] = &[
-    MeshKind { name: "ProxyTemplate", content: Content::Document, check: Some(proxy_template::check) },
-    policy("MeshHTTPRoute", |resource, findings| drop(http_route::compile(resource, findings))),
-    policy("MeshTCPRoute", |resource, findings| drop(tcp_route::compile(resource, findings))),
-    policy("MeshTimeout", |resource, findings| drop(timeout::compile(resource, findings))),
-    policy("MeshProxyPatch", |resource, findings| drop(proxy_patch::compile::<()>(resource, findings))),
-    policy("MeshTLS", tls::check),
-    policy("MeshLoadBalancingStrategy", load_balancing::check),
-    policy("MeshPassthrough", passthrough::check),
-    policy("MeshAccessLog", access_log::check),
-    policy("MeshTrace", trace::check),
-    policy("MeshFaultInjection", fault_injection::check),
-    policy("MeshRateLimit", rate_limit::check),
-    policy("MeshTrafficPermission", traffic_permission::check),
-    policy("MeshHealthCheck", health_check::check),
-    policy("MeshCircuitBreaker", circuit_breaker::check),
-    policy("MeshRetry", retry::check),
-    policy("MeshMetric", metric::check),
-    service("MeshService"),
-    service("MeshExternalService"),
-    service("MeshMultiZoneService"),
-];
-
-impl MeshKind {
-    fn find(name: &str) -> Option<&'static Self> {
-        MESH_KINDS.iter().find(|kind| kind.name == name)
-    }
-}
+use record::MeshRecord;
+pub use record::{definitions, kinds};
 
 /// Whether [`check`] knows a kind of group `kuma.io`.
 pub(super) fn checks(kind: &str) -> bool {
-    MeshKind::find(kind).is_some()
+    MeshRecord::of_checked(kind).is_some()
 }
 
 /// Checks a document of one of the kinds of the mesh; `None` for any other.
 pub fn check(document: Json<'_>) -> Option<Findings> {
     let identity = identify(document)?;
-    let kind = MeshKind::find(identity.kind)?;
+    let record = MeshRecord::of_checked(identity.kind)?;
     if identity.form == Form::Kubernetes && group_of(document) != "kuma.io" {
         return None;
     }
-    let structural::Findings { refused, unknown } = schema::check(kind.name, document, identity.form);
+    let structural::Findings { refused, unknown } = schema::check(record, document, identity.form);
     let mut findings = Findings { schema: refused, ..Findings::default() };
-    match kind.check {
+    match record.check() {
         // It warns of unknown fields itself: it knows more than one spelling of some.
         Some(check) => {
-            check(&resource(document, identity.form, kind.content, &Ways::default()), &mut findings);
+            check(&resource(document, identity.form, record.is_older(), &Ways::default()), &mut findings);
             findings.warnings.extend(unknown.into_iter().filter(|problem| !is_content(&problem.field)));
         }
         None => findings.warnings = unknown,
@@ -149,7 +99,8 @@ fn is_content(field: &FieldPath) -> bool {
     field.strip_prefix("spec").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-fn resource<'v>(document: Json<'v>, form: Form, content: Content, ways: &'v Ways) -> Resource<'v> {
+/// `is_older`: in a universal document the content stands beside `type` and `name`, not below `spec`.
+fn resource<'v>(document: Json<'v>, form: Form, is_older: bool, ways: &'v Ways) -> Resource<'v> {
     let root = Node::new(Some(document), ways.root());
     let labels = match form {
         Form::Kubernetes => document.at(&["metadata", "labels"]),
@@ -158,10 +109,7 @@ fn resource<'v>(document: Json<'v>, form: Form, content: Content, ways: &'v Ways
     let role = labels.and_then(|labels| labels.get("kuma.io/policy-role")).and_then(Tree::as_text);
     // Nobody but the webhook writes the label; what it could not have written counts as if it were not there.
     let role = role.and_then(Role::parse).unwrap_or_default();
-    let content = match (form, content) {
-        (Form::Universal, Content::Document) => root,
-        _ => root.below("spec"),
-    };
+    let content = if form == Form::Universal && is_older { root } else { root.below("spec") };
     Resource { content, role }
 }
 
@@ -190,8 +138,10 @@ fn compile<P>(document: &Value, compile: fn(&Resource<'_>, &mut Findings) -> Opt
     let Some(identity) = identify(document) else {
         return (None, findings);
     };
-    findings.schema = schema::check(identity.kind, document, identity.form).refused;
+    if let Some(record) = MeshRecord::of_checked(identity.kind) {
+        findings.schema = schema::check(record, document, identity.form).refused;
+    }
     let (document, ways) = (Document::from(document), Ways::default());
-    let policy = compile(&resource(document.root(), identity.form, Content::Spec, &ways), &mut findings);
+    let policy = compile(&resource(document.root(), identity.form, false, &ways), &mut findings);
     (policy.filter(|_| findings.schema.is_empty()), findings)
 }

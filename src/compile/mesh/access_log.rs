@@ -5,12 +5,37 @@ use super::open_telemetry::{self, Endpoint};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
 use crate::compile::mesh::format::{is_attribute_key, is_file_path, is_url};
+use crate::compile::mesh::record::{FilledValue, PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{DESTINATIONS_AND_ROUTES, GATEWAYS, MESH, PROXIES_SERVICES_GATEWAYS};
 use crate::compile::reader::Node;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
 
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        from: true,
+        rules: true,
+        from_as_rules: true,
+        destinations: DESTINATIONS_AND_ROUTES,
+        ..policy_kind(600, "MeshAccessLog", "mal", "meshaccesslogs")
+    },
+    description: "How traffic is logged.",
+    places: Places {
+        listener_tags: true,
+        to_below: Some((GATEWAYS, MESH)),
+        from: MESH,
+        ..Places::at_top(PROXIES_SERVICES_GATEWAYS)
+    },
+    spec: schema::spec,
+    check,
+    filled_in: &[("backends.*.openTelemetry.endpoint", FilledValue::EmptyText)],
+    schemas: RecordSchemas::new(),
+};
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::AccessLog, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["to", "from"], findings);
     policy.needs_any(&["to", "from", "rules"], findings);
     policy.each_rule(findings, |entry, findings| {
@@ -129,6 +154,85 @@ fn check_open_telemetry(field: &Node<'_>, findings: &mut Findings) {
             let message = "malformed: lower-case words joined by `.` or `_`, outside `otel.`";
             findings.refuse(key.path, Reason::Format, message);
         }
+    }
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, flag_default, list, open, requiring, text, with, word};
+    use crate::compile::mesh::forms::{Conf, from, matching_rules, open_telemetry, policy, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([to(conf(), Conf::Required), from(conf(), Conf::Required), matching_rules(conf(), Conf::Required)])
+    }
+
+    fn conf() -> Value {
+        let backend = closed(
+            "One place that logs go to.",
+            [
+                ("type", word("Which of the others counts.", &["Tcp", "File", "OpenTelemetry"])),
+                (
+                    "tcp",
+                    requiring(
+                        closed(
+                            "Over TCP.",
+                            [("format", format()), ("address", filled("Host and port: logs.example:5000."))],
+                        ),
+                        &["address"],
+                    ),
+                ),
+                (
+                    "file",
+                    requiring(
+                        closed(
+                            "To a file.",
+                            [("format", format()), ("path", filled("The file, such as /tmp/access.log."))],
+                        ),
+                        &["path"],
+                    ),
+                ),
+                ("openTelemetry", open_telemetry([("attributes", attributes()), ("body", body())])),
+            ],
+        );
+        let backends = list("Where logs go; an empty list switches logging off.", requiring(backend, &["type"]));
+        closed("How traffic is logged.", [("backends", backends)])
+    }
+
+    fn filled(description: &str) -> Value {
+        with(text(description), [("minLength", 1.into())])
+    }
+
+    fn format() -> Value {
+        let format = closed(
+            "What a line looks like, with the placeholders of Envoy's access logs and %KUMA_MESH% and its like.",
+            [
+                ("type", word("Which of plain and json counts.", &["Plain", "Json"])),
+                ("plain", text("The line as text.")),
+                ("json", list("The line as a JSON object.", pair("One member."))),
+                (
+                    "omitEmptyValues",
+                    flag_default("Whether empty values are left out instead of written as `-`.", false),
+                ),
+            ],
+        );
+        requiring(format, &["type"])
+    }
+
+    fn pair(description: &str) -> Value {
+        let pair = closed(description, [("key", text("The key.")), ("value", text("The value, with placeholders."))]);
+        requiring(pair, &["key", "value"])
+    }
+
+    fn attributes() -> Value {
+        let mut attribute = pair("One attribute; the key is a lower-case dotted name.");
+        attribute["properties"]["key"]["pattern"] = r"^[a-z]([a-z0-9._]*[a-z0-9])?$".into();
+        list("Attributes of the record.", attribute)
+    }
+
+    fn body() -> Value {
+        open("The body of the record: text, or a value of OTLP, with placeholders.")
     }
 }
 

@@ -3,15 +3,13 @@
 //! What is stored has been admitted, so this reader is lenient: what it cannot read of a document it leaves out. A policy
 //! with a reference that nobody can read is none.
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::kinds::kinds;
 use super::normal;
-use crate::api;
+use super::record::{PolicyRecord, kinds};
 use crate::compile::{Form, identify};
 use crate::core::mesh::backend::BackendRef;
 use crate::core::mesh::kind::{
@@ -218,13 +216,13 @@ fn read_policy(kind: &'static PolicyKind, meta: Arc<ResourceMeta>, spec: &Value)
         Some(target) => read_target(target)?,
         None => TargetRef::WHOLE_MESH,
     };
-    let schema = &SPECS.get(kind.resource.kind)?;
-    let name = kind.resource.kind;
+    let record = PolicyRecord::find(kind.resource.kind)?;
+    let schema = record.spec_schema();
     let entries = |field: &str| -> Option<Vec<PolicyEntry>> {
         let schema = schema.pointer(&format!("/properties/{field}/items")).unwrap_or(&Value::Null);
         let read = |entry: &Value| {
             let conf = match kind.merge {
-                MergeRule::Fields => default_of(name, schema, entry),
+                MergeRule::Fields => default_of(record, schema, entry),
                 MergeRule::HttpRoutes | MergeRule::TcpRoutes => {
                     let mut conf = normal::normalise(schema, entry);
                     if let Some(fields) = conf.as_object_mut() {
@@ -241,7 +239,7 @@ fn read_policy(kind: &'static PolicyKind, meta: Arc<ResourceMeta>, spec: &Value)
         let schema = schema.pointer("/properties/rules/items").unwrap_or(&Value::Null);
         InboundEntry {
             matches: list(entry, "matches").map(|one| Arc::new(one.clone())).collect(),
-            conf: Arc::new(default_of(name, schema, entry)),
+            conf: Arc::new(default_of(record, schema, entry)),
         }
     });
     Some(MeshPolicy {
@@ -251,23 +249,14 @@ fn read_policy(kind: &'static PolicyKind, meta: Arc<ResourceMeta>, spec: &Value)
         to: if kind.to { entries("to")? } else { Vec::new() },
         from: if kind.from { entries("from")? } else { Vec::new() },
         rules: rules.collect(),
-        single: kind.single.then(|| Arc::new(default_of(name, schema, spec))),
+        single: kind.single.then(|| Arc::new(default_of(record, schema, spec))),
     })
 }
 
-/// The schema of `spec`, by policy kind.
-static SPECS: LazyLock<BTreeMap<&'static str, Value>> = LazyLock::new(|| {
-    let spec = |kind: &'static str| {
-        let mut schema = api::mesh_schema(kind)?;
-        Some((kind, schema.pointer_mut("/properties/spec")?.take()))
-    };
-    kinds().policies().filter_map(|policy| spec(policy.resource.kind)).collect()
-});
-
-fn default_of(kind: &str, schema: &Value, entry: &Value) -> Value {
+fn default_of(record: &PolicyRecord, schema: &Value, entry: &Value) -> Value {
     let schema = schema.pointer("/properties/default").unwrap_or(&Value::Null);
     match entry.get("default").filter(|conf| conf.is_object()) {
-        Some(conf) => normal::conf(kind, schema, conf),
+        Some(conf) => normal::conf(record, schema, conf),
         None => json!({}),
     }
 }

@@ -2,16 +2,40 @@
 
 mod filters;
 mod matches;
+pub(super) mod schema;
 
 use super::policy::{Entry, Policy, Resource};
 use super::route_rule::RouteRule;
 use super::{backend_ref, route_rule};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{GATEWAYS, MESH, PROXIES_AND_SERVICES, SERVICES};
 use crate::core::mesh::backend::BackendRef;
 use crate::core::mesh::http_route::{HttpRoute, HttpRouteTo, Match, PathMatch, Rule};
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::{MergeRule, PolicyKind};
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        destinations: SERVICES,
+        merge: MergeRule::HttpRoutes,
+        ..policy_kind(100, "MeshHTTPRoute", "mhttpr", "meshhttproutes")
+    },
+    description: "Where HTTP requests go, and how.",
+    places: Places {
+        top_of_system: GATEWAYS,
+        listener_tags: true,
+        to_below: Some((GATEWAYS, MESH)),
+        ..Places::at_top(PROXIES_AND_SERVICES)
+    },
+    spec: schema::spec,
+    check: |resource, findings| drop(compile(resource, findings)),
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
 
 /// What surrounds a filter and decides what it may say.
 #[derive(Clone, Copy)]
@@ -24,7 +48,7 @@ struct Surroundings {
 /// Compiles the content; `None` if there are errors.
 pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Option<HttpRoute> {
     let before = findings.errors.len();
-    let policy = Policy::read(PolicyKind::HttpRoute, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     let below_gateway = policy.top.kind == Some(TargetKind::MeshGateway);
     let mut to = Vec::new();
     policy.each_to(findings, |entry, findings| {

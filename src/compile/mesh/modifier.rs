@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Content, modification, proxy_patch, proxy_template, resource};
+use super::{modification, proxy_patch, proxy_template, resource};
 use crate::compile::reader::Node;
 use crate::compile::way::Ways;
 use crate::compile::{Findings, check, identify};
@@ -26,9 +26,9 @@ pub enum Modifier {
 /// server would refuse can be applied all the same.
 pub fn modifier(document: &Value) -> Option<(Option<Modifier>, Findings)> {
     let identity = identify(document)?;
-    let content = match identity.kind {
-        "ProxyTemplate" => Content::Document,
-        "MeshProxyPatch" => Content::Spec,
+    let is_older = match identity.kind {
+        "ProxyTemplate" => true,
+        "MeshProxyPatch" => false,
         _ => return None,
     };
     let findings = check(document)?;
@@ -36,12 +36,12 @@ pub fn modifier(document: &Value) -> Option<(Option<Modifier>, Findings)> {
         return Some((None, findings));
     }
     let (document, ways) = (Document::from(document), Ways::default());
-    let resource = resource(document.root(), identity.form, content, &ways);
+    let resource = resource(document.root(), identity.form, is_older, &ways);
     // What there is to say has been said.
     let silent = &mut Findings::default();
-    let modifier = match content {
-        Content::Document => Some(Modifier::ProxyTemplate(proxy_template::compile(&resource.content, silent))),
-        Content::Spec => proxy_patch::compile(&resource, silent).map(Modifier::MeshProxyPatch),
+    let modifier = match is_older {
+        true => Some(Modifier::ProxyTemplate(proxy_template::compile(&resource.content, silent))),
+        false => proxy_patch::compile(&resource, silent).map(Modifier::MeshProxyPatch),
     };
     Some((modifier, findings))
 }

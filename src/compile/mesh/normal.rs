@@ -3,32 +3,15 @@
 
 use serde_json::{Map, Value};
 
-use crate::api;
+use super::record::{FilledValue, PolicyRecord};
+use crate::api::schema::is_duration;
 use crate::core::scalar::duration::Duration;
 
-/// Values that a control plane fills in and no schema tells: the kind, the path below the conf, the value. `*` is every
-/// element of a list.
-const FILLED_IN: &[(&str, &str, Filler)] = &[
-    ("MeshTrace", "backends.*.zipkin.traceId128bit", Filler::Flag(false)),
-    ("MeshTrace", "backends.*.zipkin.sharedSpanContext", Filler::Flag(true)),
-    ("MeshTrace", "backends.*.datadog.splitService", Filler::Flag(false)),
-    ("MeshTrace", "backends.*.openTelemetry.endpoint", Filler::EmptyText),
-    ("MeshMetric", "backends.*.openTelemetry.endpoint", Filler::EmptyText),
-    ("MeshAccessLog", "backends.*.openTelemetry.endpoint", Filler::EmptyText),
-];
-
-#[derive(Clone, Copy)]
-enum Filler {
-    Flag(bool),
-    EmptyText,
-}
-
 /// The normal form of a conf by the schema of it.
-pub(super) fn conf(kind: &str, schema: &Value, conf: &Value) -> Value {
+pub(super) fn conf(record: &PolicyRecord, schema: &Value, conf: &Value) -> Value {
     let mut normal = normalise(schema, conf);
-    for (of, path, filler) in FILLED_IN.iter().filter(|(of, ..)| *of == kind) {
-        debug_assert_eq!(*of, kind);
-        fill_in(&mut normal, path, *filler);
+    for (path, value) in record.filled_in {
+        fill_in(&mut normal, path, *value);
     }
     normal
 }
@@ -41,7 +24,7 @@ pub(super) fn normalise(schema: &Value, value: &Value) -> Value {
             Some(schema) => items.iter().map(|item| normalise(schema, item)).collect(),
             None => value.clone(),
         },
-        Value::String(text) if api::is_duration(schema) => match text.parse::<Duration>() {
+        Value::String(text) if is_duration(schema) => match text.parse::<Duration>() {
             Ok(duration) => duration.to_string().into(),
             Err(_) => value.clone(),
         },
@@ -70,12 +53,12 @@ fn normalise_object(schema: &Value, fields: &Map<String, Value>) -> Map<String, 
     normal
 }
 
-fn fill_in(value: &mut Value, path: &str, filler: Filler) {
+fn fill_in(value: &mut Value, path: &str, filler: FilledValue) {
     let Some((first, rest)) = path.split_once('.') else {
         if let Value::Object(fields) = value {
             let filled = match filler {
-                Filler::Flag(flag) => flag.into(),
-                Filler::EmptyText => "".into(),
+                FilledValue::Flag(flag) => flag.into(),
+                FilledValue::EmptyText => "".into(),
             };
             fields.entry(path).or_insert(filled);
         }

@@ -5,17 +5,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
 use crate::compile::mesh::format::{is_cidr, is_domain, is_ip};
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
 use crate::compile::mesh::scalars::UINT32;
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::PROXIES;
 use crate::compile::reader::Node;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind { single: true, ..policy_kind(500, "MeshPassthrough", "mp", "meshpassthroughs") },
+    description: "What may leave the mesh without a service that describes it.",
+    places: Places::at_top(PROXIES),
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
 
 const PROTOCOLS: &[&str] = &["tcp", "tls", "grpc", "http", "http2", "mysql"];
 /// Protocols that are told apart by what is said on the connection, so that they cannot share a port with another.
 const HTTP: &[&str] = &["grpc", "http", "http2"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::Passthrough, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     let conf = policy.spec.get("default").object(findings);
     let (mode, matches) = (conf.get("passthroughMode"), conf.get("appendMatch"));
     conf.warn_of_unknown(findings);
@@ -103,6 +116,37 @@ fn check_domain(value: &Node<'_>, text: &str, findings: &mut Findings) {
         let message =
             "malformed: a domain such as example.com or *.example.com, the wildcard being the whole first label";
         findings.refuse(value.path, Reason::Format, message);
+    }
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, int32, list, requiring, text, with, word};
+    use crate::compile::mesh::forms::policy;
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        let mode = with(word("What passes.", &["All", "Matched", "None"]), [("default", "None".into())]);
+        let conf = closed(
+            "What may leave the mesh without a service that describes it.",
+            [("passthroughMode", mode), ("appendMatch", list("What passes with Matched.", destination()))],
+        );
+        policy([("default", conf)])
+    }
+
+    fn destination() -> Value {
+        let protocols = ["tcp", "tls", "grpc", "http", "http2", "mysql"];
+        let destination = closed(
+            "One destination.",
+            [
+                ("type", word("What the value is.", &["Domain", "IP", "CIDR"])),
+                ("value", text("A domain such as *.example.com, an address, or a range such as 10.0.0.0/8.")),
+                ("port", int32("The port, from 1 to 65535; left out, any.")),
+                ("protocol", with(word("What is spoken.", &protocols), [("default", "tcp".into())])),
+            ],
+        );
+        requiring(destination, &["type", "value"])
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::modification::{self, Keep};
+use super::record::{RecordContent, RecordSchemas, ResourceRecord};
 use super::tags::{self, Values};
 use super::{Resource, kuma3};
+use crate::api::definition::{Column, Scope};
+use crate::api::schema::open;
 use crate::compile::Findings;
 use crate::compile::reader::Node;
 use crate::core::envoy::modification::Dialect;
@@ -17,6 +20,37 @@ use crate::core::problem::Reason;
 
 const SERVICE_TAG: &str = "kuma.io/service";
 const TYPE_KEY: &str = "@type";
+
+pub(super) static RECORD: ResourceRecord = ResourceRecord {
+    kind: "ProxyTemplate",
+    plural: "proxytemplates",
+    short_names: &[],
+    description: "Changes the Envoy configuration that the mesh generates for the proxies it selects.",
+    content: RecordContent::Older(Scope::Cluster, &[Column::text("Mesh", ".mesh")], spec),
+    check: Some(check),
+    is_checked: true,
+    schemas: RecordSchemas::new(),
+};
+
+/// The content of a ProxyTemplate is open for the API server, as it always was: every check is the webhook's, so that all
+/// problems of a template come back at once and none is hidden behind the first wrong type.
+fn spec() -> Value {
+    json!({
+        "type": "object",
+        "description": "Which proxies, and what to change in their configuration.",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {
+            "selectors": open(
+                "List of {match: {tag: value}}: a proxy is selected when one of its inbounds carries all tags of \
+                 one entry; `*` matches any value. kuma.io/service is mandatory in each entry."),
+            "conf": open(
+                "imports: profiles to generate (default-proxy, gateway-proxy, ingress-proxy, egress-proxy). \
+                 modifications: list of changes, run in order; each entry has exactly one of cluster, listener, \
+                 route, virtualHost, httpFilter, networkFilter with operation, match, and value (Envoy YAML as \
+                 text or inline) or jsonPatches."),
+        },
+    })
+}
 
 /// Checks the content of a template.
 pub(super) fn check(resource: &Resource<'_>, findings: &mut Findings) {

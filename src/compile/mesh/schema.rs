@@ -1,36 +1,23 @@
 //! The schema of a document's kind: what an API server that has our definitions refuses before it asks anybody.
 
-use std::collections::BTreeMap;
-use std::sync::{LazyLock, OnceLock};
-
-use crate::api;
+use super::record::MeshRecord;
 use crate::compile::Form;
 use crate::core::json::Tree;
 use crate::core::problem::FieldPath;
-use crate::core::structural::{Findings, Schema};
+use crate::core::structural::Findings;
 
-/// By kind, for all kinds of group `kuma.io`; each is made when it is first asked for.
-static SCHEMAS: LazyLock<BTreeMap<&str, OnceLock<Schema>>> =
-    LazyLock::new(|| api::mesh_kinds().map(|kind| (kind, OnceLock::new())).collect());
-
-/// Checks a document by the definition of its kind.
-pub(super) fn check<'v>(kind: &str, document: impl Tree<'v>, form: Form) -> Findings {
+/// Checks a document by the CRD of its kind.
+pub(super) fn check<'v>(record: MeshRecord, document: impl Tree<'v>, form: Form) -> Findings {
     let (root, spec) = (FieldPath::root(), FieldPath::root().field("spec"));
-    match (schema_of(kind), form) {
-        (Some(schema), Form::Kubernetes) => schema.check(document, &root),
-        (Some(schema), Form::Universal) => {
+    let schema = record.object_schema();
+    match form {
+        Form::Kubernetes => schema.check(document, &root),
+        Form::Universal => {
             let content = document.get("spec").filter(|content| !content.is_null());
             let found = content.zip(schema.property("spec")).map(|(content, schema)| schema.check(content, &spec));
             found.unwrap_or_default()
         }
-        (None, _) => Findings::default(),
     }
-}
-
-fn schema_of(kind: &str) -> Option<&'static Schema> {
-    let (kind, schema) = SCHEMAS.get_key_value(kind)?;
-    let read = || Schema::read(&api::mesh_schema(kind).unwrap_or_default()).expect("a schema that a test has read");
-    Some(schema.get_or_init(read))
 }
 
 #[cfg(test)]
@@ -43,13 +30,14 @@ mod tests {
     /// What the schema of a policy refuses in this content, each as path and class, in any order.
     #[track_caller]
     fn refuses(kind: &str, spec: &str, expected: &[&str]) {
+        let record = MeshRecord::of_checked(kind).expect(kind);
         let spec = yaml::read_value(spec).expect("a test writes YAML");
         let mut expected = expected.to_vec();
         expected.sort_unstable();
         let object = json!({"apiVersion": "kuma.io/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": spec});
         let universal = json!({"type": kind, "mesh": "default", "name": "x", "spec": spec});
         for (document, form) in [(object, Form::Kubernetes), (universal, Form::Universal)] {
-            let refused = check(kind, &document, form).refused;
+            let refused = check(record, &document, form).refused;
             let mut found: Vec<_> =
                 refused.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str())).collect();
             found.sort_unstable();
@@ -59,9 +47,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_schema_that_can_be_read() {
-        for kind in api::mesh_kinds() {
-            let schema = schema_of(kind).expect(kind);
-            assert!(schema.property("spec").is_some(), "{kind}");
+        for record in MeshRecord::all() {
+            assert!(record.object_schema().property("spec").is_some(), "{}", record.kind());
         }
     }
 
@@ -225,7 +212,7 @@ mod tests {
     #[test]
     fn older_kinds_have_a_mesh_and_an_open_content() {
         let object = json!({"apiVersion": "kuma.io/v1alpha1", "kind": "ProxyTemplate", "mesh": 1, "spec": {"conf": 5}});
-        let refused = check("ProxyTemplate", &object, Form::Kubernetes).refused;
+        let refused = check(MeshRecord::of_checked("ProxyTemplate").expect("a record"), &object, Form::Kubernetes).refused;
         assert_eq!(refused.iter().map(|problem| problem.field.to_string()).collect::<Vec<_>>(), ["mesh"]);
     }
 }

@@ -3,7 +3,7 @@
 //! Both are tables: [`places`] and [`fields`]. What a policy demands beyond them stands in the policy's own file.
 
 mod fields;
-mod places;
+pub(super) mod places;
 
 use std::borrow::Cow;
 

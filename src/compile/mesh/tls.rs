@@ -2,10 +2,28 @@
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{MESH, PROXIES};
 use crate::compile::reader::Node;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        from: true,
+        rules: true,
+        from_as_rules: true,
+        ..policy_kind(300, "MeshTLS", "mtls", "meshtlses")
+    },
+    description: "Whether and how services insist on TLS.",
+    places: Places { from: MESH, ..Places::at_top(PROXIES) },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
 
 const CIPHERS: &[&str] = &[
     "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -20,7 +38,7 @@ const CIPHERS: &[&str] = &[
 const VERSIONS: &[&str] = &["TLSAuto", "TLS10", "TLS11", "TLS12", "TLS13"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::Tls, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["from"], findings);
     let whole_mesh = policy.top.kind == Some(TargetKind::Mesh);
     policy.each_from(findings, |entry, findings| check_conf(&entry.conf, whole_mesh, findings));
@@ -66,6 +84,37 @@ fn check_version(version: &Node<'_>, findings: &mut Findings) {
         && lowest > highest
     {
         findings.refuse(min.path, Reason::Context, "only valid when it is not above max");
+    }
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, list, word};
+    use crate::compile::mesh::forms::{Conf, from, policy, rules, tls_version};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([from(conf(), Conf::Optional), rules(conf(), Conf::Optional)])
+    }
+
+    fn conf() -> Value {
+        let suites = [
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+            "ECDHE-RSA-AES128-GCM-SHA256",
+            "ECDHE-RSA-AES256-GCM-SHA384",
+            "ECDHE-RSA-CHACHA20-POLY1305",
+        ];
+        closed(
+            "How callers are met.",
+            [
+                ("mode", word("Whether calls without TLS are let in.", &["Permissive", "Strict"])),
+                ("tlsVersion", tls_version()),
+                ("tlsCiphers", list("Suites that are accepted; for the whole mesh only.", word("One suite.", &suites))),
+            ],
+        )
     }
 }
 

@@ -9,7 +9,6 @@ use writ::compile::mesh::admission::{
     ControlPlane, Mode, Operation, Refusal, RefusalKind, Request, defaults, rehearse, review,
 };
 use writ::core::json::Document;
-use writ::core::mesh::policy::PolicyKind;
 use writ::core::mesh::reach::Routes;
 use writ::core::yaml;
 use writ::webhook::{self, MeshView};
@@ -300,7 +299,11 @@ fn a_policy_that_never_meets_its_route_is_told_so() {
 
 #[test]
 fn every_policy_that_is_checked_is_completed_too() {
-    for kind in PolicyKind::ALL.map(PolicyKind::name).into_iter().chain(["ProxyTemplate", "Mesh", "Dataplane"]) {
+    for kind in compile::mesh::kinds().policies().map(|policy| policy.resource.kind).chain([
+        "ProxyTemplate",
+        "Mesh",
+        "Dataplane",
+    ]) {
         let object = json!({
             "apiVersion": "kuma.io/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "mesh": "default", "spec": {},
         });

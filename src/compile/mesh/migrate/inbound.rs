@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::subject::Subject;
 use super::{Attempt, Obstacle, Rewrite};
-use crate::core::mesh::policy::PolicyKind;
 use crate::core::yaml::edit::Edit;
 
 pub(super) fn rewrite(subject: &Subject<'_>) -> Vec<Attempt> {
@@ -18,7 +17,7 @@ fn attempt(subject: &Subject<'_>) -> Option<Attempt> {
         return None;
     }
     let obstacle = |message: &str| Some(Err(Obstacle::new(&from.path, &from.path, message)));
-    if subject.policy == Some(PolicyKind::TrafficPermission) {
+    if subject.policy.is_some_and(|policy| policy.resource.kind == "MeshTrafficPermission") {
         return obstacle(
             "Kuma 3 knows callers by their SPIFFE IDs, not by tags: write `rules` with `allow` and `deny` of the IDs that the \
              callers have in your mesh",

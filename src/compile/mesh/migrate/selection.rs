@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use super::reference::{self, NAME_LABEL, NAMESPACE_LABEL};
 use super::subject::{Field, Subject};
 use super::{Attempt, Obstacle, Rewrite};
-use crate::core::mesh::policy::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::{Problem, Reason};
 use crate::core::yaml::edit::Edit;
@@ -129,7 +128,7 @@ fn subset(reference: &Field<'_>) -> Attempt {
 
 /// A route goes from the top level into every entry of `to`.
 fn route(subject: &Subject<'_>, kind: TargetKind, reference: &Field<'_>) -> Attempt {
-    if subject.policy == Some(PolicyKind::RateLimit) {
+    if subject.policy.is_some_and(|policy| policy.resource.kind == "MeshRateLimit") {
         return Err(by_hand(
             reference,
             "a MeshRateLimit of Kuma 3 cannot name a route: limit the whole proxy by kind Dataplane with labels and `rules`",

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use super::template::OF_THE_STORED_OBJECT;
 use super::work::{Work, policy_kind};
 use crate::compile::{Form, identify};
-use crate::core::mesh::policy::PolicyKind;
 use crate::core::problem::FieldPath;
 use crate::core::yaml::edit::{self, Edit};
 
+/// The kinds whose policies may have both directions, for the same proxies.
+const SPLIT: &[&str] = &["MeshTimeout", "MeshAccessLog", "MeshCircuitBreaker"];
 /// What the second policy is called, behind the name of the first.
 const SUFFIX: &str = "-inbound";
 /// What says more of the first policy than the second one may repeat.
@@ -25,10 +26,9 @@ pub(super) struct Halves {
 pub(super) fn split(work: &Work<'_>, is_taken: impl Fn(&str, &str) -> bool) -> Option<Halves> {
     let (text, object) = (&work.text, &work.value);
     let identity = identify(object)?;
-    let (PolicyKind::Timeout | PolicyKind::AccessLog | PolicyKind::CircuitBreaker) = policy_kind(object, &identity)??
-    else {
+    if !SPLIT.contains(&policy_kind(object, &identity)??.resource.kind) {
         return None;
-    };
+    }
     let spec = object.get("spec")?;
     let is_filled = |list: &str| spec.get(list).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     let is_for_all = |entry: &Value| entry.get("targetRef") == Some(&json!({"kind": "Mesh"}));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Settings, reference};
 use crate::compile::Form;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::FieldPath;
 
 /// An object and what lies around it. Paths lead from its own root.
@@ -12,7 +12,7 @@ pub(super) struct Subject<'o> {
     pub(super) object: &'o Value,
     pub(super) form: Form,
     /// `None` for a template.
-    pub(super) policy: Option<PolicyKind>,
+    pub(super) policy: Option<&'static PolicyKind>,
     pub(super) settings: &'o Settings,
     /// How it is written.
     pub(super) text: &'o str,

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::subject::Subject;
 use super::{Attempt, Migrated, Object, Obstacle, Remark, Rewrite, Settings, inbound, reference, selection, template};
+use crate::compile::mesh::kinds;
 use crate::compile::{Findings, Form, Identity, KumaVersion, check, group_of, identify};
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::{Problem, Reason};
 use crate::core::yaml::{self, edit};
 
@@ -26,12 +27,12 @@ const OF_POLICIES: &[Stage] = &[selection::rewrite, inbound::rewrite, reference:
 const OF_TEMPLATES: &[Stage] = &[template::rewrite];
 
 /// The kinds of policy that are Kuma's; `None` for an object that is nothing of ours, `Some(None)` for a template.
-pub(super) fn policy_kind(object: &Value, identity: &Identity<'_>) -> Option<Option<PolicyKind>> {
+pub(super) fn policy_kind(object: &Value, identity: &Identity<'_>) -> Option<Option<&'static PolicyKind>> {
     let is_ours = identity.form == Form::Universal || group_of(object) == "kuma.io";
     match identity.kind {
         _ if !is_ours => None,
         template::KIND => Some(None),
-        kind => PolicyKind::parse(kind).map(Some),
+        kind => kinds().policy(kind).map(Some),
     }
 }
 
@@ -83,7 +84,7 @@ impl<'m> Work<'m> {
         (!migrated.changes.is_empty() || !migrated.remaining.is_empty()).then_some(migrated)
     }
 
-    fn attempts(&self, form: Form, policy: Option<PolicyKind>, stage: Stage) -> Vec<Attempt> {
+    fn attempts(&self, form: Form, policy: Option<&'static PolicyKind>, stage: Stage) -> Vec<Attempt> {
         let Self { text, value: object, settings, several_templates, .. } = self;
         stage(&Subject { object, form, policy, settings, text, several_templates })
     }

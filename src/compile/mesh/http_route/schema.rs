@@ -1,17 +1,17 @@
-//! MeshHTTPRoute and MeshTCPRoute. Besides the canonical form the older one is described that admission understands; where
-//! the two have different types, the API server takes both.
+//! What the API server knows of a MeshHTTPRoute. Besides the canonical form the older one is described that admission
+//! understands; where the two have different types, the API server takes both.
 
 use serde_json::{Value, json};
 
-use super::forms::{backend_ref, header_changes, header_matches, older_header_changes, policy, target_ref};
 use crate::api::schema::{closed, flag, int32, list, number_or_text, open, requiring, text, texts, with, word};
+use crate::compile::mesh::forms::{backend_ref, header_changes, header_matches, older_header_changes, policy};
+use crate::compile::mesh::route_rule::schema::{backends, destination};
 
 const METHODS: &[&str] = &["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
 
 type Field = (&'static str, Value);
 
-/// MeshHTTPRoute.
-pub(super) fn http() -> Value {
+pub(in crate::compile::mesh) fn spec() -> Value {
     let filters = || list("What happens to a request on its way.", filter());
     let backends = || backends("Where it goes; left out, to where it was going.");
     let rule = closed(
@@ -25,47 +25,6 @@ pub(super) fn http() -> Value {
     );
     let hostnames = texts("The hosts that the rules are for; only below a MeshGateway.");
     policy([("to", list("Requests, by destination.", destination(rule, [("hostnames", hostnames)], None)))])
-}
-
-/// MeshTCPRoute.
-pub(super) fn tcp() -> Value {
-    let backends = || backends("Where the connections go.");
-    let rule = closed(
-        "The rule.",
-        [("default", closed("What to do.", [("backendRefs", backends())])), ("backendRefs", backends())],
-    );
-    let to = list("Connections, by destination.", destination(rule, [], Some(1)));
-    policy([("to", with(to, [("minItems", 1.into())]))])
-}
-
-/// An entry of `to`. Its rules stand beside the reference or, in the older form, below `default`.
-fn destination(rule: Value, fields: impl IntoIterator<Item = Field>, most: Option<u32>) -> Value {
-    let rules = |description: &str| {
-        let rules = list(description, rule.clone());
-        if let Some(most) = most { with(rules, [("maxItems", most.into())]) } else { rules }
-    };
-    let common = [
-        ("targetRef", target_ref("The destinations.")),
-        ("rules", rules("What to do.")),
-        (
-            "default",
-            closed("An older place of the rules.", [("rules", rules("Older form: write rules one level up."))]),
-        ),
-    ];
-    with(
-        requiring(closed("Traffic to some destinations.", common.into_iter().chain(fields)), &["targetRef"]),
-        [(
-            "anyOf",
-            json!([
-                {"required": ["rules"]},
-                {"required": ["default"], "properties": {"default": {"required": ["rules"]}}},
-            ]),
-        )],
-    )
-}
-
-fn backends(description: &str) -> Value {
-    list(description, backend_ref("One destination."))
 }
 
 /// A list, or the single match that the older form writes.

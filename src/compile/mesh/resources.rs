@@ -3,14 +3,86 @@
 use serde_json::{Value, json};
 
 use super::forms::tls_version;
+use super::record::{RecordContent, RecordSchemas, ResourceRecord};
+use crate::api::definition::{Column, Scope};
 use crate::api::schema::{
     closed, flag_default, int32, list, map, number_or_text, open, open_object, requiring, text, with, word,
 };
 
 const PROTOCOLS: &[&str] = &["tcp", "grpc", "http", "http2"];
 
+const MESH_COLUMN: &[Column] = &[Column::text("Mesh", ".mesh")];
+const PROXY_COLUMNS: &[Column] = &[
+    Column::text("Mesh", ".mesh"),
+    Column::text("kuma.io/service", r".spec.networking.inbound[0].tags['kuma\.io/service']"),
+    Column::wide_text("kuma.io/service", r".spec.networking.inbound[1].tags['kuma\.io/service']"),
+];
+
+pub(super) static MESH: ResourceRecord = older(
+    ("Mesh", "meshes", &[]),
+    "A mesh: services that know and trust each other.",
+    RecordContent::Older(Scope::Cluster, &[], || {
+        open("What holds in the whole mesh: mtls, networking, routing, meshServices and others.")
+    }),
+);
+
+pub(super) static DATAPLANE: ResourceRecord = older(
+    ("Dataplane", "dataplanes", &["dpp"]),
+    "A proxy, and what it stands for.",
+    RecordContent::Older(Scope::Namespaced, PROXY_COLUMNS, || {
+        open("The addresses, ports and tags of the proxy: networking with inbound, outbound and gateway.")
+    }),
+);
+
+pub(super) static GATEWAY: ResourceRecord = older(
+    ("MeshGateway", "meshgateways", &["mgw"]),
+    "Proxies at the edge, and what they listen to.",
+    RecordContent::Older(Scope::Cluster, MESH_COLUMN, || {
+        open("selectors: the proxies, by tag. conf.listeners: ports with protocol, hostname and tags.")
+    }),
+);
+
+pub(super) static SERVICE: ResourceRecord =
+    service_record(("MeshService", "meshservices", &["msvc"]), "A service of one zone.", service);
+
+pub(super) static EXTERNAL_SERVICE: ResourceRecord = service_record(
+    ("MeshExternalService", "meshexternalservices", &["extsvc"]),
+    "A service outside the mesh.",
+    external_service,
+);
+
+pub(super) static MULTI_ZONE_SERVICE: ResourceRecord = service_record(
+    ("MeshMultiZoneService", "meshmultizoneservices", &["mzsvc"]),
+    "A service of several zones.",
+    multi_zone_service,
+);
+
+/// Kind, plural and short names.
+type Names = (&'static str, &'static str, &'static [&'static str]);
+
+/// A kind that has a CRD and is not checked.
+const fn older(
+    (kind, plural, short_names): Names,
+    description: &'static str,
+    content: RecordContent,
+) -> ResourceRecord {
+    let schemas = RecordSchemas::new();
+    ResourceRecord { kind, plural, short_names, description, content, check: None, is_checked: false, schemas }
+}
+
+/// A kind that is checked by its schema alone.
+const fn service_record(
+    (kind, plural, short_names): Names,
+    description: &'static str,
+    spec: fn() -> Value,
+) -> ResourceRecord {
+    let content = RecordContent::Service(spec);
+    let schemas = RecordSchemas::new();
+    ResourceRecord { kind, plural, short_names, description, content, check: None, is_checked: true, schemas }
+}
+
 /// MeshService.
-pub(super) fn service() -> Value {
+fn service() -> Value {
     let state = with(
         word("Whether any proxy of it is healthy.", &["Available", "Unavailable"]),
         [("default", "Unavailable".into())],
@@ -55,7 +127,7 @@ fn ports() -> Value {
 }
 
 /// MeshMultiZoneService.
-pub(super) fn multi_zone_service() -> Value {
+fn multi_zone_service() -> Value {
     let services = closed("By label.", [("matchLabels", map("Labels that they carry."))]);
     let selector =
         closed("The services that it consists of.", [("meshService", requiring(services, &["matchLabels"]))]);
@@ -67,7 +139,7 @@ pub(super) fn multi_zone_service() -> Value {
 }
 
 /// MeshExternalService.
-pub(super) fn external_service() -> Value {
+fn external_service() -> Value {
     let traffic = closed(
         "The traffic that is meant.",
         [
