@@ -34,6 +34,9 @@ pub(super) static RECORD: PolicyRecord = PolicyRecord {
     schemas: RecordSchemas::new(),
 };
 
+const BACKEND_TYPES: &[&str] = &["Tcp", "File", "OpenTelemetry"];
+const FORMATS: &[&str] = &["Plain", "Json"];
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
     let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["to", "from"], findings);
@@ -57,7 +60,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     }
     for backend in backends.list(findings) {
         let backend = backend.object(findings);
-        let kind = backend.get("type").schema_word(&["Tcp", "File", "OpenTelemetry"], findings);
+        let kind = backend.get("type").schema_word(BACKEND_TYPES, findings);
         let (tcp, file, telemetry) = (backend.get("tcp"), backend.get("file"), backend.get("openTelemetry"));
         backend.warn_of_unknown(findings);
         let (body, check): (_, fn(&Node<'_>, &mut Findings)) = match kind {
@@ -99,7 +102,7 @@ fn check_format(format: &Node<'_>, findings: &mut Findings) {
         return;
     }
     let object = format.object(findings);
-    let kind = object.get("type").schema_word(&["Plain", "Json"], findings);
+    let kind = object.get("type").schema_word(FORMATS, findings);
     let (plain, json) = (object.get("plain"), object.get("json"));
     object.get("omitEmptyValues").flag(findings);
     object.warn_of_unknown(findings);
@@ -161,6 +164,7 @@ fn check_open_telemetry(field: &Node<'_>, findings: &mut Findings) {
 pub(super) mod schema {
     use serde_json::Value;
 
+    use super::{BACKEND_TYPES, FORMATS};
     use crate::api::schema::{closed, flag_default, list, open, requiring, text, with, word};
     use crate::compile::mesh::forms::{Conf, from, matching_rules, open_telemetry, policy, to};
 
@@ -172,7 +176,7 @@ pub(super) mod schema {
         let backend = closed(
             "One place that logs go to.",
             [
-                ("type", word("Which of the others counts.", &["Tcp", "File", "OpenTelemetry"])),
+                ("type", word("Which of the others counts.", BACKEND_TYPES)),
                 (
                     "tcp",
                     requiring(
@@ -208,7 +212,7 @@ pub(super) mod schema {
         let format = closed(
             "What a line looks like, with the placeholders of Envoy's access logs and %KUMA_MESH% and its like.",
             [
-                ("type", word("Which of plain and json counts.", &["Plain", "Json"])),
+                ("type", word("Which of plain and json counts.", FORMATS)),
                 ("plain", text("The line as text.")),
                 ("json", list("The line as a JSON object.", pair("One member."))),
                 (

@@ -2,6 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::caller::{SNI_TYPES, SPIFFE_TYPES};
+use super::open_telemetry::BACKEND_KINDS;
+use super::target_ref::PROXY_TYPES;
+use super::tls::VERSIONS;
 use crate::api::schema::{closed, int32, list, map, requiring, text, with, word};
 
 /// The kinds that a reference can name. Which of them a place takes is decided at admission.
@@ -17,6 +21,8 @@ const KINDS: &[&str] = &[
     "MeshTCPRoute",
     "Dataplane",
 ];
+
+pub(super) const HEADER_TEST_TYPES: &[&str] = &["Exact", "Present", "RegularExpression", "Absent", "Prefix"];
 
 /// Whether an entry of a list must have its conf.
 #[derive(Clone, Copy, PartialEq)]
@@ -72,13 +78,13 @@ pub(super) fn callers(description: &str) -> Value {
     let spiffe_id = closed(
         "By the SPIFFE ID of the caller.",
         [
-            ("type", word("Whether the value is the whole ID, or its beginning.", &["Exact", "Prefix"])),
+            ("type", word("Whether the value is the whole ID, or its beginning.", SPIFFE_TYPES)),
             ("value", text("A SPIFFE ID such as spiffe://trust.domain/ns/backend/sa/default.")),
         ],
     );
     let sni = closed(
         "By the server name that the caller asks for.",
-        [("type", word("How to compare.", &["Exact"])), ("value", text("The server name."))],
+        [("type", word("How to compare.", SNI_TYPES)), ("value", text("The server name."))],
     );
     list(
         description,
@@ -106,7 +112,7 @@ pub(super) fn backend_ref(description: &str) -> Value {
 }
 
 fn target_fields() -> Vec<Field> {
-    let proxy_type = word("A type of proxy.", &["Sidecar", "Gateway"]);
+    let proxy_type = word("A type of proxy.", PROXY_TYPES);
     vec![
         ("kind", word("The kind of what is meant.", KINDS)),
         ("name", text("Its name.")),
@@ -130,8 +136,7 @@ fn token(description: &str, pattern: &str) -> Value {
 
 /// Matches of headers.
 pub(super) fn header_matches(description: &str) -> Value {
-    let types = ["Exact", "Present", "RegularExpression", "Absent", "Prefix"];
-    let kind = with(word("How to compare.", &types), [("default", "Exact".into())]);
+    let kind = with(word("How to compare.", HEADER_TEST_TYPES), [("default", "Exact".into())]);
     let header = closed(
         "One header.",
         [
@@ -176,7 +181,7 @@ pub(super) fn open_telemetry(fields: impl IntoIterator<Item = Field>) -> Value {
     let backend = closed(
         "The MeshOpenTelemetryBackend that describes the collector.",
         [
-            ("kind", word("The kind.", &["MeshOpenTelemetryBackend"])),
+            ("kind", word("The kind.", BACKEND_KINDS)),
             ("labels", map("Labels that it carries; of several the oldest counts.")),
         ],
     );
@@ -192,9 +197,6 @@ pub(super) fn open_telemetry(fields: impl IntoIterator<Item = Field>) -> Value {
 
 /// The oldest and the newest version of TLS.
 pub(super) fn tls_version() -> Value {
-    let version = |description: &str| {
-        let versions = ["TLSAuto", "TLS10", "TLS11", "TLS12", "TLS13"];
-        with(word(description, &versions), [("default", "TLSAuto".into())])
-    };
+    let version = |description: &str| with(word(description, VERSIONS), [("default", "TLSAuto".into())]);
     closed("Versions of TLS.", [("min", version("The oldest that is spoken.")), ("max", version("The newest."))])
 }

@@ -8,7 +8,7 @@ use crate::core::envoy::modification::JsonPatch;
 use crate::core::json::Tree;
 use crate::core::problem::Reason;
 
-const OPERATIONS: &[&str] = &["add", "remove", "replace", "move", "copy"];
+pub(super) const OPERATIONS: &[&str] = &["add", "remove", "replace", "move", "copy"];
 
 /// Reads the list; entries with findings are left out of the result.
 pub(super) fn read(patches: &Node<'_>, findings: &mut Findings) -> Vec<JsonPatch> {

@@ -39,6 +39,8 @@ pub(super) static RECORD: PolicyRecord = PolicyRecord {
     schemas: RecordSchemas::new(),
 };
 
+const FAILOVER_TYPES: &[&str] = &["None", "Only", "Any", "AnyExcept"];
+
 /// The types of a hash policy, and the body that each needs.
 const HASHES: &[(&str, &str)] = &[
     ("Header", "header"),
@@ -241,7 +243,7 @@ fn check_failover(rule: &Node<'_>, findings: &mut Findings) {
     let to = to.object(findings);
     let (kind, zones) = (to.get("type"), to.get("zones"));
     to.warn_of_unknown(findings);
-    match kind.word(&["Any", "None", "Only", "AnyExcept"], findings) {
+    match kind.word(FAILOVER_TYPES, findings) {
         Some(word @ ("Any" | "None")) if zones.is_filled() => {
             findings.refuse(zones.path, Reason::Context, format!("not valid with type {word}"));
         }
@@ -284,6 +286,7 @@ fn check_threshold(threshold: &Node<'_>, findings: &mut Findings) {
 pub(super) mod schema {
     use serde_json::Value;
 
+    use super::{BALANCERS, FAILOVER_TYPES, HASH_TYPES};
     use crate::api::schema::{closed, duration, flag, int32, list, number_or_text, requiring, text, texts, with, word};
     use crate::compile::mesh::forms::{Conf, policy, to};
 
@@ -312,11 +315,10 @@ pub(super) mod schema {
                 ("path", text("The path that it is for.")),
             ],
         );
-        let types = ["Header", "Cookie", "Connection", "SourceIP", "QueryParameter", "FilterState"];
         let policy = closed(
             "One thing that requests are told apart by.",
             [
-                ("type", word("Which of the others counts; SourceIP is an older name of Connection.", &types)),
+                ("type", word("Which of the others counts; SourceIP is an older name of Connection.", HASH_TYPES)),
                 ("terminal", flag("Whether the rest of the list is left out when this gave something.")),
                 ("header", named("A header.", "name", "Its name.")),
                 ("cookie", requiring(cookie, &["name"])),
@@ -355,11 +357,10 @@ pub(super) mod schema {
                 ("hashPolicies", hash_policies(older)),
             ],
         );
-        let types = ["RoundRobin", "LeastRequest", "RingHash", "Random", "Maglev"];
         let balancer = closed(
             "The balancer.",
             [
-                ("type", word("Which of the others counts.", &types)),
+                ("type", word("Which of the others counts.", BALANCERS)),
                 ("roundRobin", closed("One after the other.", [])),
                 ("leastRequest", least_request),
                 ("ringHash", ring_hash),
@@ -393,7 +394,7 @@ pub(super) mod schema {
         let to = closed(
             "The zones that traffic goes to.",
             [
-                ("type", word("How they are chosen.", &["None", "Only", "Any", "AnyExcept"])),
+                ("type", word("How they are chosen.", FAILOVER_TYPES)),
                 ("zones", texts("Their names, with Only and AnyExcept.")),
             ],
         );

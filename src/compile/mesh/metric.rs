@@ -22,6 +22,10 @@ pub(super) static RECORD: PolicyRecord = PolicyRecord {
     schemas: RecordSchemas::new(),
 };
 
+const PROFILES: &[&str] = &["All", "Basic", "None"];
+const SELECTOR_TYPES: &[&str] = &["Prefix", "Regex", "Exact", "Contains"];
+const BACKEND_TYPES: &[&str] = &["Prometheus", "OpenTelemetry"];
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
     let policy = Policy::read(&RECORD, resource, findings);
     let conf = policy.spec.get("default").object(findings);
@@ -55,13 +59,13 @@ fn check_sidecar(sidecar: &Node<'_>, findings: &mut Findings) {
     sidecar.warn_of_unknown(findings);
     for profile in profiles.get("appendProfiles").list(findings) {
         let profile = profile.object(findings);
-        profile.get("name").word(&["All", "Basic", "None"], findings);
+        profile.get("name").word(PROFILES, findings);
         profile.warn_of_unknown(findings);
     }
     for list in ["include", "exclude"] {
         for selector in profiles.get(list).list(findings) {
             let selector = selector.object(findings);
-            let kind = selector.get("type").word(&["Regex", "Prefix", "Exact", "Contains"], findings);
+            let kind = selector.get("type").word(SELECTOR_TYPES, findings);
             let pattern = selector.get("match");
             selector.warn_of_unknown(findings);
             let text = pattern.text(findings).unwrap_or_default();
@@ -78,7 +82,7 @@ fn check_sidecar(sidecar: &Node<'_>, findings: &mut Findings) {
 fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
     let backend = backend.object(findings);
     let (prometheus, telemetry) = (backend.get("prometheus"), backend.get("openTelemetry"));
-    let kind = backend.get("type").word(&["Prometheus", "OpenTelemetry"], findings);
+    let kind = backend.get("type").word(BACKEND_TYPES, findings);
     backend.warn_of_unknown(findings);
     let body = match kind {
         Some("Prometheus") => prometheus,
@@ -108,6 +112,7 @@ fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
 pub(super) mod schema {
     use serde_json::Value;
 
+    use super::{BACKEND_TYPES, PROFILES, SELECTOR_TYPES};
     use crate::api::schema::{closed, duration, flag_default, int32, list, requiring, text, with, word};
     use crate::compile::mesh::forms::{open_telemetry, policy};
 
@@ -121,14 +126,13 @@ pub(super) mod schema {
 
     fn sidecar() -> Value {
         let selectors = |description: &str| {
-            let types = ["Prefix", "Regex", "Exact", "Contains"];
             let selector = closed(
                 "Some metrics.",
-                [("type", word("How to compare.", &types)), ("match", text("What to compare the name with."))],
+                [("type", word("How to compare.", SELECTOR_TYPES)), ("match", text("What to compare the name with."))],
             );
             list(description, requiring(selector, &["type", "match"]))
         };
-        let profile = closed("One set of metrics.", [("name", word("Its name.", &["All", "Basic", "None"]))]);
+        let profile = closed("One set of metrics.", [("name", word("Its name.", PROFILES))]);
         let profiles = closed(
             "Which of them are published.",
             [
@@ -175,7 +179,7 @@ pub(super) mod schema {
         let backend = closed(
             "One way to collect.",
             [
-                ("type", word("Which of the others counts.", &["Prometheus", "OpenTelemetry"])),
+                ("type", word("Which of the others counts.", BACKEND_TYPES)),
                 ("prometheus", prometheus),
                 ("openTelemetry", open_telemetry([("refreshInterval", duration("How often metrics are sent."))])),
             ],

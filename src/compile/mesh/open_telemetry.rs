@@ -5,6 +5,8 @@ use crate::compile::mesh::format::is_host_and_port;
 use crate::compile::reader::Object;
 use crate::core::problem::Reason;
 
+pub(super) const BACKEND_KINDS: &[&str] = &["MeshOpenTelemetryBackend"];
+
 /// What an endpoint must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
@@ -34,7 +36,7 @@ pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings
     let reference = backend.object(findings);
     let (kind, labels) = (reference.get("kind"), reference.get("labels"));
     reference.warn_of_unknown(findings);
-    kind.word(&["MeshOpenTelemetryBackend"], findings);
+    kind.word(BACKEND_KINDS, findings);
     if !labels.is_filled() {
         findings.refuse(backend.path, Reason::Xor, "labels that select the backend are needed");
     }

@@ -23,6 +23,9 @@ pub(super) static RECORD: PolicyRecord = PolicyRecord {
     schemas: RecordSchemas::new(),
 };
 
+const MODES: &[&str] = &["All", "Matched", "None"];
+const MATCH_TYPES: &[&str] = &["Domain", "IP", "CIDR"];
+
 const PROTOCOLS: &[&str] = &["tcp", "tls", "grpc", "http", "http2", "mysql"];
 /// Protocols that are told apart by what is said on the connection, so that they cannot share a port with another.
 const HTTP: &[&str] = &["grpc", "http", "http2"];
@@ -33,7 +36,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
     let (mode, matches) = (conf.get("passthroughMode"), conf.get("appendMatch"));
     conf.warn_of_unknown(findings);
     if mode.is_present() {
-        mode.schema_word(&["All", "Matched", "None"], findings);
+        mode.schema_word(MODES, findings);
     }
     let mut seen = Seen::default();
     for entry in matches.list(findings) {
@@ -87,7 +90,7 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
             false => findings.warn(value.path, Reason::Duplicate, message),
         }
     }
-    match kind.word(&["Domain", "IP", "CIDR"], findings) {
+    match kind.word(MATCH_TYPES, findings) {
         Some("Domain") => {
             if matches!(protocol.as_ref(), "tcp" | "mysql") {
                 let message = format!("only valid with tls, grpc, http or http2: {protocol} does not carry a domain");
@@ -123,11 +126,12 @@ fn check_domain(value: &Node<'_>, text: &str, findings: &mut Findings) {
 pub(super) mod schema {
     use serde_json::Value;
 
+    use super::{MATCH_TYPES, MODES, PROTOCOLS};
     use crate::api::schema::{closed, int32, list, requiring, text, with, word};
     use crate::compile::mesh::forms::policy;
 
     pub(in crate::compile::mesh) fn spec() -> Value {
-        let mode = with(word("What passes.", &["All", "Matched", "None"]), [("default", "None".into())]);
+        let mode = with(word("What passes.", MODES), [("default", "None".into())]);
         let conf = closed(
             "What may leave the mesh without a service that describes it.",
             [("passthroughMode", mode), ("appendMatch", list("What passes with Matched.", destination()))],
@@ -136,14 +140,13 @@ pub(super) mod schema {
     }
 
     fn destination() -> Value {
-        let protocols = ["tcp", "tls", "grpc", "http", "http2", "mysql"];
         let destination = closed(
             "One destination.",
             [
-                ("type", word("What the value is.", &["Domain", "IP", "CIDR"])),
+                ("type", word("What the value is.", MATCH_TYPES)),
                 ("value", text("A domain such as *.example.com, an address, or a range such as 10.0.0.0/8.")),
                 ("port", int32("The port, from 1 to 65535; left out, any.")),
-                ("protocol", with(word("What is spoken.", &protocols), [("default", "tcp".into())])),
+                ("protocol", with(word("What is spoken.", PROTOCOLS), [("default", "tcp".into())])),
             ],
         );
         requiring(destination, &["type", "value"])

@@ -42,6 +42,7 @@ pub(super) mod schema {
 
     use crate::api::schema::{closed, list, map, open, requiring, text, with, word};
     use crate::compile::mesh::forms::policy;
+    use crate::compile::mesh::json_patch::OPERATIONS;
 
     /// The spelling of this kind comes first; that of ProxyTemplate is understood as well.
     const RESOURCE_OPERATIONS: &[&str] = &["Add", "Remove", "Patch", "add", "remove", "patch"];
@@ -125,11 +126,10 @@ pub(super) mod schema {
     }
 
     fn json_patch() -> Value {
-        let operations = ["add", "remove", "replace", "move", "copy"];
         let patch = closed(
             "One step.",
             [
-                ("op", word("What is done.", &operations)),
+                ("op", word("What is done.", OPERATIONS)),
                 ("path", text("Where: a JSON pointer.")),
                 ("from", text("Where from, with move and copy.")),
                 // Null is a value like any other; the API server would take it for nothing.

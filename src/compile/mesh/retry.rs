@@ -31,6 +31,9 @@ pub(super) static RECORD: PolicyRecord = PolicyRecord {
     schemas: RecordSchemas::new(),
 };
 
+const RESET_FORMATS: &[&str] = &["Seconds", "UnixTimestamp"];
+const PREDICATES: &[&str] = &["OmitPreviousHosts", "OmitHostsWithTags", "OmitPreviousPriorities"];
+
 const HTTP_CONDITIONS: &[&str] = &[
     "5xx",
     "GatewayError",
@@ -184,12 +187,11 @@ fn check_rate_limited(field: &Node<'_>, findings: &mut Findings) {
         if !name.is_filled() {
             findings.refuse(name.path, Reason::Required, "required");
         }
-        format.schema_word(&["Seconds", "UnixTimestamp"], findings);
+        format.schema_word(RESET_FORMATS, findings);
     }
 }
 
 fn check_host_selection(list: &Node<'_>, findings: &mut Findings) {
-    const PREDICATES: &[&str] = &["OmitPreviousHosts", "OmitHostsWithTags", "OmitPreviousPriorities"];
     let mut by_priority = false;
     for entry in list.list(findings) {
         let entry = entry.object(findings);
@@ -215,6 +217,7 @@ fn check_host_selection(list: &Node<'_>, findings: &mut Findings) {
 pub(super) mod schema {
     use serde_json::{Value, json};
 
+    use super::{GRPC_CONDITIONS, PREDICATES, RESET_FORMATS};
     use crate::api::schema::{closed, duration, int32, list, map, requiring, texts, with, word};
     use crate::compile::mesh::forms::{Conf, header_matches, header_name, policy, to};
 
@@ -252,9 +255,8 @@ pub(super) mod schema {
     }
 
     fn grpc() -> Value {
-        let conditions = ["Canceled", "DeadlineExceeded", "Internal", "ResourceExhausted", "Unavailable"];
         let mut fields = common();
-        fields.push(("retryOn", list("When to retry.", word("A status of gRPC.", &conditions))));
+        fields.push(("retryOn", list("When to retry.", word("A status of gRPC.", GRPC_CONDITIONS))));
         closed("Retries of gRPC calls.", fields)
     }
 
@@ -277,7 +279,7 @@ pub(super) mod schema {
     fn rate_limited_back_off() -> Value {
         let header = closed(
             "One header.",
-            [("name", header_name("The name.")), ("format", word("What its value is.", &["Seconds", "UnixTimestamp"]))],
+            [("name", header_name("The name.")), ("format", word("What its value is.", RESET_FORMATS))],
         );
         closed(
             "Pauses that the answer asks for.",
@@ -295,11 +297,10 @@ pub(super) mod schema {
     }
 
     fn host_selection() -> Value {
-        let predicates = ["OmitPreviousHosts", "OmitHostsWithTags", "OmitPreviousPriorities"];
         let predicate = closed(
             "One way to leave hosts out.",
             [
-                ("predicate", word("Which hosts are left out.", &predicates)),
+                ("predicate", word("Which hosts are left out.", PREDICATES)),
                 ("tags", map("Tags of the hosts, with OmitHostsWithTags.")),
                 (
                     "updateFrequency",

@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn older_kinds_have_a_mesh_and_an_open_content() {
         let object = json!({"apiVersion": "kuma.io/v1alpha1", "kind": "ProxyTemplate", "mesh": 1, "spec": {"conf": 5}});
-        let refused = check(MeshRecord::of_checked("ProxyTemplate").expect("a record"), &object, Form::Kubernetes).refused;
+        let refused =
+            check(MeshRecord::of_checked("ProxyTemplate").expect("a record"), &object, Form::Kubernetes).refused;
         assert_eq!(refused.iter().map(|problem| problem.field.to_string()).collect::<Vec<_>>(), ["mesh"]);
     }
 }

@@ -220,6 +220,8 @@ fn read_section(field: &Node<'_>, fields: &Fields, place: &Place, findings: &mut
     Some(section)
 }
 
+pub(super) const PROXY_TYPES: &[&str] = &["Sidecar", "Gateway"];
+
 fn read_proxy_types(field: &Node<'_>, fields: &Fields, findings: &mut Findings) -> ProxyTypes {
     if fields.proxy_types == Rule::Forbidden {
         forbid(field, Rule::Forbidden, fields.kind, findings);
@@ -230,7 +232,7 @@ fn read_proxy_types(field: &Node<'_>, fields: &Fields, findings: &mut Findings) 
         findings.refuse(field.path, Reason::Empty, "may not be empty; leave it out to mean both Sidecar and Gateway");
         return ProxyTypes::All;
     }
-    let types: Vec<_> = types.iter().map(|node| node.schema_word(&["Sidecar", "Gateway"], findings)).collect();
+    let types: Vec<_> = types.iter().map(|node| node.schema_word(PROXY_TYPES, findings)).collect();
     match (types.contains(&Some("Sidecar")), types.contains(&Some("Gateway"))) {
         (true, false) => ProxyTypes::Sidecars,
         (false, true) => ProxyTypes::Gateways,

@@ -25,6 +25,8 @@ pub(super) static RECORD: PolicyRecord = PolicyRecord {
     schemas: RecordSchemas::new(),
 };
 
+const MODES: &[&str] = &["Permissive", "Strict"];
+
 const CIPHERS: &[&str] = &[
     "ECDHE-ECDSA-AES128-GCM-SHA256",
     "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -35,7 +37,7 @@ const CIPHERS: &[&str] = &[
 ];
 
 /// From the oldest to the newest, after the one that leaves the choice to Envoy.
-const VERSIONS: &[&str] = &["TLSAuto", "TLS10", "TLS11", "TLS12", "TLS13"];
+pub(super) const VERSIONS: &[&str] = &["TLSAuto", "TLS10", "TLS11", "TLS12", "TLS13"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
     let policy = Policy::read(&RECORD, resource, findings);
@@ -51,7 +53,7 @@ fn check_conf(conf: &Node<'_>, whole_mesh: bool, findings: &mut Findings) {
     let (mode, ciphers, version) = (object.get("mode"), object.get("tlsCiphers"), object.get("tlsVersion"));
     object.warn_of_unknown(findings);
     if mode.is_present() {
-        mode.word(&["Strict", "Permissive"], findings);
+        mode.word(MODES, findings);
     }
     if !whole_mesh {
         for (field, given) in [(&ciphers, ciphers.is_filled()), (&version, version.is_present())] {
@@ -91,6 +93,7 @@ fn check_version(version: &Node<'_>, findings: &mut Findings) {
 pub(super) mod schema {
     use serde_json::Value;
 
+    use super::{CIPHERS, MODES};
     use crate::api::schema::{closed, list, word};
     use crate::compile::mesh::forms::{Conf, from, policy, rules, tls_version};
 
@@ -99,20 +102,12 @@ pub(super) mod schema {
     }
 
     fn conf() -> Value {
-        let suites = [
-            "ECDHE-ECDSA-AES128-GCM-SHA256",
-            "ECDHE-ECDSA-AES256-GCM-SHA384",
-            "ECDHE-ECDSA-CHACHA20-POLY1305",
-            "ECDHE-RSA-AES128-GCM-SHA256",
-            "ECDHE-RSA-AES256-GCM-SHA384",
-            "ECDHE-RSA-CHACHA20-POLY1305",
-        ];
         closed(
             "How callers are met.",
             [
-                ("mode", word("Whether calls without TLS are let in.", &["Permissive", "Strict"])),
+                ("mode", word("Whether calls without TLS are let in.", MODES)),
                 ("tlsVersion", tls_version()),
-                ("tlsCiphers", list("Suites that are accepted; for the whole mesh only.", word("One suite.", &suites))),
+                ("tlsCiphers", list("Suites that are accepted; for the whole mesh only.", word("One suite.", CIPHERS))),
             ],
         )
     }

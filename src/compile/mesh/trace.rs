@@ -27,6 +27,8 @@ pub(super) static RECORD: PolicyRecord = PolicyRecord {
     schemas: RecordSchemas::new(),
 };
 
+const BACKEND_TYPES: &[&str] = &["Zipkin", "Datadog", "OpenTelemetry"];
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
     let policy = Policy::read(&RECORD, resource, findings);
     let conf = policy.spec.get("default").object(findings);
@@ -51,7 +53,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
 
 fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
     let backend = backend.object(findings);
-    let kind = backend.get("type").schema_word(&["Zipkin", "Datadog", "OpenTelemetry"], findings);
+    let kind = backend.get("type").schema_word(BACKEND_TYPES, findings);
     let (zipkin, datadog, telemetry) = (backend.get("zipkin"), backend.get("datadog"), backend.get("openTelemetry"));
     backend.warn_of_unknown(findings);
     let (body, check): (_, fn(&Node<'_>, &mut Findings)) = match kind {
@@ -121,6 +123,7 @@ fn check_tag(tag: &Node<'_>, findings: &mut Findings) {
 pub(super) mod schema {
     use serde_json::Value;
 
+    use super::BACKEND_TYPES;
     use crate::api::schema::{closed, flag, list, number_or_text, requiring, text, with, word};
     use crate::compile::mesh::forms::{open_telemetry, policy};
 
@@ -151,7 +154,7 @@ pub(super) mod schema {
         let backend = closed(
             "One place that spans go to.",
             [
-                ("type", word("Which of the others counts.", &["Zipkin", "Datadog", "OpenTelemetry"])),
+                ("type", word("Which of the others counts.", BACKEND_TYPES)),
                 ("zipkin", requiring(zipkin, &["url"])),
                 ("datadog", requiring(datadog, &["url"])),
                 ("openTelemetry", open_telemetry([])),

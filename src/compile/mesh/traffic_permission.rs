@@ -25,6 +25,8 @@ pub(super) static RECORD: PolicyRecord = PolicyRecord {
     schemas: RecordSchemas::new(),
 };
 
+const ACTIONS: &[&str] = &["Allow", "Deny", "AllowWithShadowDeny"];
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
     let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["from"], findings);
@@ -35,7 +37,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
         let action = conf.get("action");
         conf.warn_of_unknown(findings);
         if action.is_filled() {
-            action.schema_word(&["Allow", "Deny", "AllowWithShadowDeny"], findings);
+            action.schema_word(ACTIONS, findings);
         } else {
             findings.refuse(action.path, Reason::Required, "required; one of Allow, Deny, AllowWithShadowDeny");
         }
@@ -65,11 +67,12 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
 pub(super) mod schema {
     use serde_json::Value;
 
+    use super::ACTIONS;
     use crate::api::schema::{closed, word};
     use crate::compile::mesh::forms::{Conf, callers, from, policy, rules};
 
     pub(in crate::compile::mesh) fn spec() -> Value {
-        let action = word("What becomes of their requests.", &["Allow", "Deny", "AllowWithShadowDeny"]);
+        let action = word("What becomes of their requests.", ACTIONS);
         let lists = closed(
             "Who may call: deny beats allow.",
             [

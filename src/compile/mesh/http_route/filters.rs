@@ -12,8 +12,10 @@ use crate::core::mesh::http_route::{
 };
 use crate::core::problem::Reason;
 
+pub(super) const SCHEMES: &[&str] = &["http", "https"];
+pub(super) const PATH_CHANGES: &[&str] = &["ReplaceFullPath", "ReplacePrefixMatch"];
 /// The types of a filter: the name, the key of its body, and an older spelling of that key.
-const TYPES: &[(&str, &str, Option<&str>)] = &[
+pub(super) const TYPES: &[(&str, &str, Option<&str>)] = &[
     ("RequestHeaderModifier", "requestHeaderModifier", Some("requestHeader")),
     ("ResponseHeaderModifier", "responseHeaderModifier", Some("responseHeader")),
     ("RequestRedirect", "requestRedirect", None),
@@ -156,7 +158,7 @@ fn read_redirect(body: &Node<'_>, surroundings: Surroundings, findings: &mut Fin
     let (hostname, path, port) = (object.get("hostname"), object.get("path"), object.get("port"));
     let status_field = object.get("statusCode");
     object.warn_of_unknown(findings);
-    let scheme = if scheme.is_present() { scheme.schema_word(&["http", "https"], findings) } else { None };
+    let scheme = if scheme.is_present() { scheme.schema_word(SCHEMES, findings) } else { None };
     let hostname = read_hostname(&hostname, findings);
     let path = read_path(&path, surroundings, findings);
     let port = port.integer(INT32, findings).and_then(|number| u16::try_from(number).ok());
@@ -218,7 +220,7 @@ fn read_path(field: &Node<'_>, surroundings: Surroundings, findings: &mut Findin
         (object.get("type"), object.get("replaceFullPath"), object.get("replacePrefixMatch"));
     object.warn_of_unknown(findings);
     let kind = match (kind_field.is_present(), full.is_present(), prefix.is_present()) {
-        (true, ..) => kind_field.schema_word(&["ReplaceFullPath", "ReplacePrefixMatch"], findings),
+        (true, ..) => kind_field.schema_word(PATH_CHANGES, findings),
         (false, true, false) => Some("ReplaceFullPath"),
         (false, false, true) => Some("ReplacePrefixMatch"),
         (false, ..) => {

@@ -3,11 +3,12 @@
 
 use serde_json::{Value, json};
 
+use super::filters::{PATH_CHANGES, SCHEMES, TYPES};
+use super::matches::QUERY_TYPES;
 use crate::api::schema::{closed, flag, int32, list, number_or_text, open, requiring, text, texts, with, word};
 use crate::compile::mesh::forms::{backend_ref, header_changes, header_matches, older_header_changes, policy};
 use crate::compile::mesh::route_rule::schema::{backends, destination};
-
-const METHODS: &[&str] = &["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+use crate::core::mesh::http_route::Method;
 
 type Field = (&'static str, Value);
 
@@ -33,8 +34,11 @@ fn matches() -> Value {
         "One kind of request; all that is given must fit.",
         [
             ("path", path()),
-            ("method", word("The method.", METHODS)),
-            ("methods", list("Older form: write a match for each method.", word("A method.", METHODS))),
+            ("method", word("The method.", &Method::ALL.map(Method::name))),
+            (
+                "methods",
+                list("Older form: write a match for each method.", word("A method.", &Method::ALL.map(Method::name))),
+            ),
             ("queryParams", query_parameters()),
             ("headers", header_matches("Headers; all must fit.")),
         ],
@@ -73,7 +77,7 @@ fn query_parameters() -> Value {
     let parameter = closed(
         "One parameter.",
         [
-            ("type", word("How to compare.", &["Exact", "RegularExpression"])),
+            ("type", word("How to compare.", QUERY_TYPES)),
             ("name", with(text("The name."), [("minLength", 1.into())])),
             ("value", text("What to compare with.")),
         ],
@@ -82,7 +86,7 @@ fn query_parameters() -> Value {
 }
 
 fn filter() -> Value {
-    let types = ["RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite", "RequestMirror"];
+    let types: Vec<_> = TYPES.iter().map(|(kind, ..)| *kind).collect();
     closed(
         "One filter.",
         [
@@ -118,7 +122,7 @@ fn redirect() -> Value {
     closed(
         "Tells the caller to go elsewhere; what is left out stays as in the request.",
         [
-            ("scheme", word("The scheme.", &["http", "https"])),
+            ("scheme", word("The scheme.", SCHEMES)),
             ("hostname", hostname()),
             ("path", path_change()),
             ("port", port),
@@ -154,7 +158,7 @@ fn path_change() -> Value {
     let change = closed(
         "",
         [
-            ("type", word("Which of the others counts.", &["ReplaceFullPath", "ReplacePrefixMatch"])),
+            ("type", word("Which of the others counts.", PATH_CHANGES)),
             ("replaceFullPath", text("The whole new path.")),
             ("replacePrefixMatch", text("What the matched prefix becomes.")),
         ],
