@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::normal;
 use super::record::{PolicyRecord, kinds};
+use super::target_ref;
 use crate::compile::{Form, identify};
 use crate::core::mesh::backend::BackendRef;
 use crate::core::mesh::kind::{
@@ -22,7 +23,7 @@ use crate::core::mesh::resources::{
     Dataplane, Destination, GatewayListener, GatewayProxy, Inbound, InboundKind, InboundListener, MeshGateway,
     MeshResource, MeshServicesMode, ProxySelector, ServicePort,
 };
-use crate::core::mesh::target_ref::{DataplaneRef, Pairs, ProxyTypes, ResourceRef, TargetKind, TargetRef};
+use crate::core::mesh::target_ref::{Pairs, TargetRef};
 use crate::core::resource::text_at;
 
 const DEFAULT_MESH: &str = "default";
@@ -156,7 +157,7 @@ fn read_dataplane(meta: Arc<ResourceMeta>, content: &Value) -> Dataplane {
 fn read_backend(reference: &Value) -> Option<BackendRef> {
     let port = reference.get("port").and_then(Value::as_u64).and_then(|port| u32::try_from(port).ok());
     let weight = reference.get("weight").and_then(Value::as_u64).unwrap_or(BackendRef::DEFAULT_WEIGHT);
-    Some(BackendRef { target: read_target(reference)?, weight, port })
+    Some(BackendRef { target: target_ref::read_stored(reference)?, weight, port })
 }
 
 fn read_gateway(meta: Arc<ResourceMeta>, content: &Value) -> MeshGateway {
@@ -213,7 +214,7 @@ fn read_service(meta: Arc<ResourceMeta>, content: &Value) -> Destination {
 
 fn read_policy(kind: &'static PolicyKind, meta: Arc<ResourceMeta>, spec: &Value) -> Option<MeshPolicy> {
     let top = match spec.get("targetRef").filter(|target| !target.is_null()) {
-        Some(target) => read_target(target)?,
+        Some(target) => target_ref::read_stored(target)?,
         None => TargetRef::WHOLE_MESH,
     };
     let record = PolicyRecord::find(kind.resource.kind)?;
@@ -223,15 +224,9 @@ fn read_policy(kind: &'static PolicyKind, meta: Arc<ResourceMeta>, spec: &Value)
         let read = |entry: &Value| {
             let conf = match kind.merge {
                 MergeRule::Fields => default_of(record, schema, entry),
-                MergeRule::HttpRoutes | MergeRule::TcpRoutes => {
-                    let mut conf = normal::normalise(schema, entry);
-                    if let Some(fields) = conf.as_object_mut() {
-                        fields.retain(|name, _| name == "rules" || name == "hostnames");
-                    }
-                    conf
-                }
+                MergeRule::HttpRoutes | MergeRule::TcpRoutes => route_conf(schema, entry),
             };
-            Some(PolicyEntry { target: read_target(entry.get("targetRef")?)?, conf: Arc::new(conf) })
+            Some(PolicyEntry { target: target_ref::read_stored(entry.get("targetRef")?)?, conf: Arc::new(conf) })
         };
         list(spec, field).map(read).collect()
     };
@@ -253,57 +248,21 @@ fn read_policy(kind: &'static PolicyKind, meta: Arc<ResourceMeta>, spec: &Value)
     })
 }
 
+/// What an entry of a route says besides where it leads from.
+fn route_conf(schema: &Value, entry: &Value) -> Value {
+    let mut conf = normal::normalise(schema, entry);
+    if let Some(fields) = conf.as_object_mut() {
+        fields.retain(|name, _| name == "rules" || name == "hostnames");
+    }
+    conf
+}
+
 fn default_of(record: &PolicyRecord, schema: &Value, entry: &Value) -> Value {
     let schema = schema.pointer("/properties/default").unwrap_or(&Value::Null);
     match entry.get("default").filter(|conf| conf.is_object()) {
         Some(conf) => normal::conf(record, schema, conf),
         None => json!({}),
     }
-}
-
-/// Reads a reference as far as its kind has a use for its fields.
-fn read_target(target: &Value) -> Option<TargetRef> {
-    let kind = TargetKind::parse(text(target, "kind"))?;
-    let optional = |field: &str| Some(text(target, field)).filter(|text| !text.is_empty()).map(str::to_owned);
-    let name = || text(target, "name").to_owned();
-    let (labels, tags) = (pairs(target.get("labels")), pairs(target.get("tags")));
-    let resource = || {
-        if labels.is_empty() {
-            ResourceRef::Named { name: name(), namespace: optional("namespace") }
-        } else {
-            ResourceRef::Labelled(labels.clone())
-        }
-    };
-    let section = optional("sectionName");
-    let has = |kind: &str| list(target, "proxyTypes").any(|proxy| proxy.as_str() == Some(kind));
-    let proxies = match (has("Sidecar"), has("Gateway")) {
-        (true, false) => ProxyTypes::Sidecars,
-        (false, true) => ProxyTypes::Gateways,
-        _ => ProxyTypes::All,
-    };
-    Some(match kind {
-        TargetKind::Mesh => TargetRef::Mesh { proxies },
-        TargetKind::MeshSubset => TargetRef::MeshSubset { tags, labels, proxies },
-        TargetKind::MeshGateway => TargetRef::MeshGateway { name: name(), tags },
-        TargetKind::MeshServiceSubset => TargetRef::MeshServiceSubset { name: name(), tags },
-        TargetKind::MeshService => TargetRef::MeshService { service: resource(), section },
-        TargetKind::MeshMultiZoneService => TargetRef::MeshMultiZoneService { service: resource(), section },
-        TargetKind::MeshExternalService => TargetRef::MeshExternalService(resource()),
-        TargetKind::MeshHttpRoute => TargetRef::MeshHttpRoute(resource()),
-        TargetKind::MeshTcpRoute => TargetRef::MeshTcpRoute(resource()),
-        TargetKind::Dataplane => {
-            let labelled = target.get("labels").is_some_and(Value::is_object);
-            let proxies = match (text(target, "name"), text(target, "namespace"), labelled) {
-                ("", "", false) => DataplaneRef::Every,
-                ("", _, true) => DataplaneRef::Some(ResourceRef::Labelled(labels)),
-                ("", _, false) => DataplaneRef::Nobody,
-                (name, _, _) => {
-                    DataplaneRef::Some(ResourceRef::Named { name: name.to_owned(), namespace: optional("namespace") })
-                }
-            };
-            TargetRef::Dataplane { proxies, section }
-        }
-    })
 }
 
 fn text<'v>(object: &'v Value, field: &str) -> &'v str {

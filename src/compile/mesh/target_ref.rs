@@ -7,10 +7,14 @@ pub(super) mod places;
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::format::is_resource_name;
 use super::tags::{self, Values};
 use crate::compile::Findings;
 use crate::compile::reader::{Node, Object};
+use crate::compile::way::Ways;
+use crate::core::json::Document;
 use crate::core::mesh::target_ref::TargetKind::{
     self, Dataplane, Mesh, MeshExternalService, MeshGateway, MeshHttpRoute, MeshMultiZoneService, MeshService,
     MeshServiceSubset, MeshSubset, MeshTcpRoute,
@@ -65,6 +69,15 @@ pub(super) fn read(node: &Node<'_>, place: &Place, findings: &mut Findings) -> R
     let reference = read_fields(&object, place, findings);
     object.warn_of_unknown(findings);
     reference
+}
+
+/// Reads a reference of something stored, which has been admitted: a field that is wrong all the same is ignored.
+pub(super) fn read_stored(reference: &Value) -> Option<TargetRef> {
+    let (document, ways, silent) = (Document::from(reference), Ways::default(), &mut Findings::default());
+    let object = Node::new(Some(document.root()), ways.root()).object(silent);
+    let kind = TargetKind::parse(object.peek("kind").as_text()?)?;
+    let place = Place { listener_tags: true, inbound: true, ..Place::of(&TargetKind::ALL) };
+    Some(Parts::read(&object, Fields::of(kind), &place, silent).assemble(kind))
 }
 
 /// Reads the fields of a reference out of an object that may have others.
@@ -147,9 +160,10 @@ impl Parts {
 
     fn assemble(self, kind: TargetKind) -> TargetRef {
         let Self { name, namespace, labels, tags, section, proxies } = self;
-        let resource = |name: Option<String>, labels: Option<Pairs>| match name {
-            Some(name) => ResourceRef::Named { name, namespace: namespace.clone() },
-            None => ResourceRef::Labelled(labels.unwrap_or_default()),
+        let resource = |name: Option<String>, labels: Option<Pairs>| match (name, labels) {
+            (_, Some(labels)) if !labels.is_empty() => ResourceRef::Labelled(labels),
+            (None, Some(labels)) => ResourceRef::Labelled(labels),
+            (name, _) => ResourceRef::Named { name: name.unwrap_or_default(), namespace: namespace.clone() },
         };
         match kind {
             Mesh => TargetRef::Mesh { proxies },
@@ -264,8 +278,6 @@ fn forbid(field: &Node<'_>, rule: Rule, kind: TargetKind, findings: &mut Finding
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::way::Ways;
-    use crate::core::json::Document;
     use crate::core::yaml;
 
     #[track_caller]
@@ -365,6 +377,19 @@ mod tests {
         assert_eq!(read_at("{kind: Dataplane, sectionName: http}", &inbound).1, Vec::<String>::new());
         assert_eq!(read_at("{kind: MeshService, name: a}", &Place::of(&[Mesh])).1, ["ref.kind KIND"]);
         assert_eq!(read_at("{kind: Anything}", &Place::of(&[Mesh])).1, ["ref.kind KIND"]);
+    }
+
+    #[test]
+    fn a_stored_reference_is_read_whatever_is_wrong_with_it() {
+        let read = |reference: &str| read_stored(&yaml::read_value(reference).expect("a test writes YAML"));
+        let named = |name: &str| ResourceRef::Named { name: name.to_owned(), namespace: None };
+        let service = |service| Some(TargetRef::MeshService { service, section: None });
+        assert_eq!(read("{kind: MeshService, name: 'A b', tags: {x: y}}"), service(named("A b")));
+        assert_eq!(read("{kind: MeshService}"), service(named("")), "and that resolves to nothing");
+        let labels = Pairs::from([("a".to_owned(), "b".to_owned())]);
+        assert_eq!(read("{kind: MeshService, name: x, labels: {a: b}}"), service(ResourceRef::Labelled(labels)));
+        assert_eq!(read("{kind: Other}"), None);
+        assert_eq!(read("{}"), None);
     }
 
     #[test]

@@ -231,7 +231,7 @@ mod tests {
         let rule = |name: &str| {
             format!("{{rules: [{{matches: [{{sni: {{type: Exact, value: {name}}}}}], default: {{idleTimeout: 1s}}}}]}}")
         };
-        refuses("MeshTimeout", &rule(&"a.".repeat(126).trim_end_matches('.').to_owned()), &[]);
+        refuses("MeshTimeout", &rule("a.".repeat(126).trim_end_matches('.')), &[]);
         refuses(
             "MeshTimeout",
             &rule(&format!("{}a", "a.".repeat(127))),
