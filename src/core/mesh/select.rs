@@ -1,7 +1,5 @@
 //! Which proxies a policy selects, and which of their inbounds and listeners.
 
-use std::borrow::Cow;
-
 use super::mesh_policy::MeshPolicy;
 use super::meta::{ORIGIN, ResourceMeta, ResourceOrigin, ZONE};
 use super::policy::Role;
@@ -236,14 +234,15 @@ impl<'m> Proxy<'m> {
     }
 
     /// What answers tell of an inbound: its name, and its tags if it has any of its own.
-    pub fn inbound(&self, listener: &InboundListener) -> (Cow<'_, str>, Option<&Pairs>) {
-        if let Some(gateway) = self.dataplane.gateway.as_ref() {
-            return ("".into(), Some(&gateway.tags));
+    pub fn inbound(&self, listener: &InboundListener) -> (&'m str, Option<&'m Pairs>) {
+        let dataplane: &'m Dataplane = self.dataplane;
+        if let Some(gateway) = dataplane.gateway.as_ref() {
+            return ("", Some(&gateway.tags));
         }
-        let found = self.dataplane.inbounds.iter().find(|inbound| inbound.listener == *listener);
-        let Some(inbound) = found else { return ("".into(), None) };
+        let found = dataplane.inbounds.iter().find(|inbound| inbound.listener == *listener);
+        let Some(inbound) = found else { return ("", None) };
         let tags = (inbound.kind == InboundKind::Workload).then_some(&inbound.tags);
-        (inbound.name.as_str().into(), tags)
+        (&inbound.name, tags)
     }
 }
 
