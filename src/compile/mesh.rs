@@ -26,6 +26,7 @@ mod datadog_url;
 mod headers;
 mod kinds;
 mod normal;
+mod older_route;
 mod open_telemetry;
 mod policy;
 mod reach;

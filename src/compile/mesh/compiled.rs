@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::kinds::kinds;
 use super::normal;
+use super::older_route;
 use crate::api;
 use crate::compile::{Form, identify};
 use crate::core::mesh::backend::BackendRef;
@@ -225,13 +226,8 @@ fn read_policy(kind: &'static PolicyKind, meta: Arc<ResourceMeta>, spec: &Value)
         let read = |entry: &Value| {
             let conf = match kind.merge {
                 MergeRule::Fields => default_of(name, schema, entry),
-                MergeRule::HttpRoutes | MergeRule::TcpRoutes => {
-                    let mut conf = normal::normalise(schema, entry);
-                    if let Some(fields) = conf.as_object_mut() {
-                        fields.retain(|name, _| name == "rules" || name == "hostnames");
-                    }
-                    conf
-                }
+                MergeRule::HttpRoutes => route_conf(schema, &older_route::present_form(entry)),
+                MergeRule::TcpRoutes => route_conf(schema, entry),
             };
             Some(PolicyEntry { target: read_target(entry.get("targetRef")?)?, conf: Arc::new(conf) })
         };
@@ -263,6 +259,15 @@ static SPECS: LazyLock<BTreeMap<&'static str, Value>> = LazyLock::new(|| {
     };
     kinds().policies().filter_map(|policy| spec(policy.resource.kind)).collect()
 });
+
+/// What an entry of a route says besides where it leads from.
+fn route_conf(schema: &Value, entry: &Value) -> Value {
+    let mut conf = normal::normalise(schema, entry);
+    if let Some(fields) = conf.as_object_mut() {
+        fields.retain(|name, _| name == "rules" || name == "hostnames");
+    }
+    conf
+}
 
 fn default_of(kind: &str, schema: &Value, entry: &Value) -> Value {
     let schema = schema.pointer("/properties/default").unwrap_or(&Value::Null);
