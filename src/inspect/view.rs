@@ -1,14 +1,16 @@
 //! What callers read. The order of fields is the order in the body.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::core::mesh::inbound::InboundRule;
 use crate::core::mesh::matching::ProxyRule;
 use crate::core::mesh::meta::ResourceMeta;
-use crate::core::mesh::outbound::RuleOrigin;
+use crate::core::mesh::outbound::{MergedConf, RuleOrigin};
 use crate::core::mesh::subset::{SubsetRule, SubsetTag};
 use crate::core::mesh::target_ref::Pairs;
 
@@ -72,15 +74,18 @@ struct Matcher<'m> {
     not: bool,
 }
 
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ResourceRuleView<'m> {
     pub(super) resource_meta: Meta<'m>,
     pub(super) resource_section_name: &'m str,
-    pub(super) conf: &'m [Value],
-    #[serde(serialize_with = "origins")]
-    pub(super) origin: &'m [RuleOrigin],
+    pub(super) conf: Written,
+    pub(super) origin: Written,
 }
+
+/// A part of a body that is written once and stands in many places.
+#[derive(Clone)]
+pub(super) struct Written(Rc<RawValue>);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -167,8 +172,22 @@ fn metas(origin: &[Arc<ResourceMeta>]) -> Vec<Meta<'_>> {
     origin.iter().map(|meta| (&**meta).into()).collect()
 }
 
-fn origins<S: serde::Serializer>(origin: &[RuleOrigin], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(origin.iter().map(OriginView::from))
+/// Conf and origin of a rule, as bodies show them.
+pub(super) fn written(merged: &MergedConf) -> (Written, Written) {
+    let origin: Vec<OriginView<'_>> = merged.origin.iter().map(Into::into).collect();
+    (Written::new(&merged.conf), Written::new(&origin))
+}
+
+impl Written {
+    fn new(part: &impl Serialize) -> Self {
+        Self(to_raw_value(part).unwrap_or_else(|_| RawValue::NULL.to_owned()).into())
+    }
+}
+
+impl Serialize for Written {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
 }
 
 /// The KRIs of origins.
