@@ -57,9 +57,9 @@ pub(super) fn parse(path: &str, kinds: &KindTable) -> Option<Endpoint> {
 
 /// The last value of a parameter; `None` if it is not given.
 pub(super) fn parameter(query: &str, name: &str) -> Option<String> {
-    let pairs = query.split('&').filter_map(|pair| pair.split_once('=').or(Some((pair, ""))));
-    let values = pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(&value.replace('+', " ")));
-    values.last()
+    let mut pairs = query.rsplit('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let (_, value) = pairs.find(|(key, _)| decode(key) == name)?;
+    Some(decode(&value.replace('+', " ")))
 }
 
 /// Resolves percent-encoding; what is not well encoded stays as it is.

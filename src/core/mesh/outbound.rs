@@ -148,11 +148,14 @@ impl ResourceRules {
     }
 }
 
+/// The entries for each section of a destination.
+type Sections<'d> = SmallVec<[(&'d str, Vec<u32>); 1]>;
+
 /// Which entries, by their position in merge order, cover what.
 struct Covering<'d> {
     whole_mesh: Vec<u32>,
     /// By slot; most destinations have one section, the whole.
-    by_slot: Vec<SmallVec<[(&'d str, Vec<u32>); 1]>>,
+    by_slot: Vec<Sections<'d>>,
 }
 
 impl<'d> Covering<'d> {

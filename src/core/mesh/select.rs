@@ -53,7 +53,7 @@ impl<'m> Proxy<'m> {
             return Self { dataplane, gateway: None };
         };
         let zone = dataplane.meta.label(ZONE);
-        let mut best: Option<((usize, usize, Option<i64>), &MeshGateway)> = None;
+        let mut best = None;
         for gateway in gateways {
             let local = gateway.meta.origin() != ResourceOrigin::Zone
                 || zone.is_none_or(|zone| gateway.meta.label(ZONE).is_none_or(|own| own == zone));
@@ -63,7 +63,7 @@ impl<'m> Proxy<'m> {
                 continue;
             };
             let rank = (tags, exact, gateway.meta.created);
-            if best.as_ref().is_none_or(|(held, _)| rank > *held) {
+            if best.is_none_or(|(held, _)| rank > held) {
                 best = Some((rank, gateway));
             }
         }
