@@ -24,6 +24,7 @@ mod metadata;
 mod metric;
 mod modification;
 mod normal;
+mod older_route;
 mod open_telemetry;
 mod passthrough;
 mod policy;

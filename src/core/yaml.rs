@@ -139,6 +139,8 @@ enum Marks {
 struct Reader<'t> {
     events: Parser<'t, granit_parser::StrInput<'t>>,
     marks: Marks,
+    /// Where the text ends, if its last line has no line break.
+    unbroken_end: Option<usize>,
 }
 
 /// A finished value with its mark and the number of values in it.
@@ -179,7 +181,8 @@ struct Builder {
 impl<'t> Reader<'t> {
     fn new(text: &'t str, marks: Marks) -> Self {
         let options = granit_parser::options! { emit_comments: false };
-        Self { events: Parser::new_from_str_with_options(text, options), marks }
+        let unbroken_end = (!text.ends_with('\n')).then_some(text.len());
+        Self { events: Parser::new_from_str_with_options(text, options), marks, unbroken_end }
     }
 
     fn next_document(&mut self) -> Result<Option<Document>, YamlError> {
@@ -187,8 +190,16 @@ impl<'t> Reader<'t> {
             Builder { stack: Vec::new(), anchors: BTreeMap::new(), aliased: 0, notes: Vec::new(), marks: self.marks };
         let mut root: Option<Node> = None;
         for next in self.events.by_ref() {
-            let (event, span) = next.map_err(syntax)?;
+            let (mut event, span) = next.map_err(syntax)?;
             let at = Position::from(span.start);
+            // The parser adds a line break to a block that ends with the text; kubectl's does not.
+            if let Event::Scalar(text, ScalarStyle::Literal | ScalarStyle::Folded, ..) = &mut event
+                && self.unbroken_end.is_some()
+                && span.end.byte_offset() >= self.unbroken_end
+                && text.ends_with('\n')
+            {
+                text.to_mut().pop();
+            }
             match event {
                 Event::DocumentEnd => match root.take() {
                     // A document without content (only comments, or nothing between two `---`) is no document.
@@ -433,6 +444,15 @@ mod tests {
         check("[2024-01-02, 12:30, 1.2.3, 0644x]", json!(["2024-01-02", "12:30", "1.2.3", "0644x"]));
         check("{y: 1, 5: 2, 1.5: 3}", json!({"true": 1, "5": 2, "1.5": 3}));
         check("[!!str 5, !!int '5', !!float 5]", json!(["5", 5, 5.0]));
+    }
+
+    #[test]
+    fn a_block_at_the_end_has_the_line_break_that_is_there() {
+        check("a: |\n  b\n", json!({"a": "b\n"}));
+        check("a: |\n  b", json!({"a": "b"}));
+        check("a: >\n  b\n  c", json!({"a": "b c"}));
+        check("a: |\n  b\nc: d", json!({"a": "b\n", "c": "d"}));
+        check("a: |-\n  b", json!({"a": "b"}));
     }
 
     #[test]

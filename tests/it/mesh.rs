@@ -4,4 +4,6 @@ mod admission;
 mod conformance;
 mod documents;
 mod goldens;
+mod inspect;
 mod laws;
+mod rule_laws;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::normal;
+use super::older_route;
 use super::record::{PolicyRecord, kinds};
 use super::target_ref;
 use crate::compile::{Form, identify};
@@ -224,7 +225,8 @@ fn read_policy(kind: &'static PolicyKind, meta: Arc<ResourceMeta>, spec: &Value)
         let read = |entry: &Value| {
             let conf = match kind.merge {
                 MergeRule::Fields => default_of(record, schema, entry),
-                MergeRule::HttpRoutes | MergeRule::TcpRoutes => route_conf(schema, entry),
+                MergeRule::HttpRoutes => route_conf(schema, &older_route::present_form(entry)),
+                MergeRule::TcpRoutes => route_conf(schema, entry),
             };
             Some(PolicyEntry { target: target_ref::read_stored(entry.get("targetRef")?)?, conf: Arc::new(conf) })
         };

@@ -16,10 +16,17 @@ pub type Slot = u32;
 /// Services and routes of a mesh.
 #[derive(Clone, Debug, Default)]
 pub struct Destinations {
-    slots: Vec<Option<Arc<Destination>>>,
+    slots: Vec<Option<Held>>,
     free: Vec<Slot>,
     by_name: BTreeMap<(&'static ResourceType, Arc<str>), Slot>,
     kinds: BTreeMap<&'static ResourceType, KindIndex>,
+}
+
+/// A destination with its key, which is made once.
+#[derive(Clone, Debug)]
+struct Held {
+    destination: Arc<Destination>,
+    key: Arc<ResourceKey>,
 }
 
 /// The destinations of one kind.
@@ -51,23 +58,25 @@ impl Destinations {
         self.by_name.insert((meta.kind, meta.name.as_str().into()), slot);
         let index = self.kinds.entry(meta.kind).or_default();
         add(&mut index.all, slot);
-        index.by_key.entry(Arc::new(meta.key())).or_default().push(slot);
+        let key = Arc::new(meta.key());
+        index.by_key.entry(key.clone()).or_default().push(slot);
         for (key, value) in &meta.labels {
             let values = index.by_label.entry(key.as_str().into()).or_default();
             add(values.entry(value.as_str().into()).or_default(), slot);
         }
         if let Some(place) = self.slots.get_mut(slot as usize) {
-            *place = Some(destination);
+            *place = Some(Held { destination, key });
         }
     }
 
     pub fn remove(&mut self, kind: &'static ResourceType, name: &str) -> bool {
         let Some(slot) = self.by_name.remove(&(kind, name.into())) else { return false };
-        let Some(destination) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return false };
+        let Some(Held { destination, key }) = self.slots.get_mut(slot as usize).and_then(Option::take) else {
+            return false;
+        };
         self.free.push(slot);
         let Some(index) = self.kinds.get_mut(kind) else { return false };
         index.all.retain(|held| *held != slot);
-        let key = destination.meta.key();
         if let Some(copies) = index.by_key.get_mut(&key) {
             copies.retain(|held| *held != slot);
             if copies.is_empty() {
@@ -90,7 +99,17 @@ impl Destinations {
     }
 
     pub fn get(&self, slot: Slot) -> Option<&Arc<Destination>> {
-        self.slots.get(slot as usize)?.as_ref()
+        Some(&self.slots.get(slot as usize)?.as_ref()?.destination)
+    }
+
+    /// The key of a destination, without a section.
+    pub fn key(&self, slot: Slot) -> Option<&Arc<ResourceKey>> {
+        Some(&self.slots.get(slot as usize)?.as_ref()?.key)
+    }
+
+    /// One more than the highest slot that is in use.
+    pub fn end(&self) -> usize {
+        self.slots.len()
     }
 
     pub fn by_name(&self, kind: &'static ResourceType, name: &str) -> Option<&Arc<Destination>> {

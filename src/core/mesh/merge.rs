@@ -2,7 +2,9 @@
 
 pub mod routes;
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use super::kind::MergeRule;
 use super::target_ref::TargetRef;
@@ -32,25 +34,50 @@ pub fn merge<'p>(rule: MergeRule, confs: impl IntoIterator<Item = ConfOf<'p>>) -
 
 /// Merges field by field: objects merge, everything else replaces, except lists to append to.
 pub fn merge_fields<'p>(confs: impl IntoIterator<Item = &'p Value>) -> Value {
-    let mut merged = Value::Object(Map::new());
+    let mut merged = Merged::Fields(BTreeMap::new());
     for conf in confs {
-        patch(&mut merged, conf);
+        merged.patch(conf);
     }
-    merged
+    merged.into_value()
 }
 
-fn patch(merged: &mut Value, conf: &Value) {
-    let (Value::Object(merged), Value::Object(conf)) = (&mut *merged, conf) else {
-        *merged = conf.clone();
-        return;
-    };
-    for (name, value) in conf {
-        match (merged.get_mut(name), value) {
-            (Some(Value::Array(list)), Value::Array(more)) if name.starts_with(APPEND) => {
-                list.extend(more.iter().cloned());
+/// A conf in the making. It borrows from the confs, so what is replaced later is never copied.
+enum Merged<'p> {
+    Whole(&'p Value),
+    Fields(BTreeMap<&'p str, Merged<'p>>),
+    Joined(Vec<&'p [Value]>),
+}
+
+impl<'p> Merged<'p> {
+    fn patch(&mut self, conf: &'p Value) {
+        let Value::Object(conf) = conf else {
+            *self = Self::Whole(conf);
+            return;
+        };
+        if let Self::Whole(Value::Object(fields)) = self {
+            *self = Self::Fields(fields.iter().map(|(name, value)| (name.as_str(), Self::Whole(value))).collect());
+        }
+        let Self::Fields(fields) = self else { return };
+        for (name, value) in conf {
+            match (fields.get_mut(name.as_str()), value) {
+                (Some(Self::Joined(lists)), Value::Array(more)) => lists.push(more),
+                (Some(held @ Self::Whole(Value::Array(_))), Value::Array(more)) if name.starts_with(APPEND) => {
+                    let Self::Whole(Value::Array(list)) = held else { continue };
+                    *held = Self::Joined(vec![list, more]);
+                }
+                (Some(held @ (Self::Fields(_) | Self::Whole(Value::Object(_)))), Value::Object(_)) => held.patch(value),
+                _ => drop(fields.insert(name, Self::Whole(value))),
             }
-            (Some(held @ Value::Object(_)), Value::Object(_)) => patch(held, value),
-            _ => drop(merged.insert(name.clone(), value.clone())),
+        }
+    }
+
+    fn into_value(self) -> Value {
+        match self {
+            Self::Whole(value) => value.clone(),
+            Self::Joined(lists) => lists.concat().into(),
+            Self::Fields(fields) => {
+                Value::Object(fields.into_iter().map(|(name, field)| (name.to_owned(), field.into_value())).collect())
+            }
         }
     }
 }
@@ -64,4 +91,49 @@ fn tcp_conf(part: ConfOf<'_>) -> Value {
     let mut backend = part.target.map(TargetRef::to_json).unwrap_or_default();
     backend["weight"] = 1.into();
     serde_json::json!({"default": {"backendRefs": [backend]}})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(confs: &[Value], expected: Value) {
+        assert_eq!(merge_fields(confs), expected, "{confs:?}");
+    }
+
+    #[test]
+    fn what_comes_later_wins_field_by_field() {
+        check(&[], json!({}));
+        check(
+            &[
+                json!({"a": 1, "b": {"c": 1, "d": 1}}),
+                json!({"b": {"d": 2}, "e": [1]}),
+                json!({"e": [], "b": {"x": {}}}),
+            ],
+            json!({"a": 1, "b": {"c": 1, "d": 2, "x": {}}, "e": []}),
+        );
+        check(&[json!({"a": {"b": 1}}), json!({"a": 2}), json!({"a": {"c": 3}})], json!({"a": {"c": 3}}));
+    }
+
+    #[test]
+    fn lists_to_append_to_are_joined() {
+        let conf = |item: u8| json!({"x": {"appendMatch": [item], "plain": [item]}});
+        check(&[conf(1), conf(2), conf(3)], json!({"x": {"appendMatch": [1, 2, 3], "plain": [3]}}));
+        // Lists inside lists are not looked at.
+        let inside = |item: u8| json!({"list": [{"appendMatch": [item]}]});
+        check(&[inside(1), inside(2)], inside(2));
+    }
+
+    #[test]
+    fn a_tcp_route_without_rules_leads_to_its_destination() {
+        let target =
+            TargetRef::MeshServiceSubset { name: "db".to_owned(), tags: [("v".to_owned(), "1".to_owned())].into() };
+        let conf = json!({"rules": []});
+        let merged = merge(MergeRule::TcpRoutes, [ConfOf { target: Some(&target), conf: &conf }]);
+        let backend = json!({"kind": "MeshServiceSubset", "name": "db", "tags": {"v": "1"}, "weight": 1});
+        assert_eq!(merged, [json!({"default": {"backendRefs": [backend]}})]);
+    }
 }

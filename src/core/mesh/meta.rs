@@ -155,3 +155,53 @@ impl fmt::Display for ResourceKey {
         write!(f, "kri_{}_{mesh}_{zone}_{namespace}_{name}_{section}", kind.short)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::mesh::kind::{DATAPLANE, MESH_SERVICE};
+
+    fn kinds() -> KindTable {
+        KindTable::new([])
+    }
+
+    fn meta(kind: &'static ResourceType, labels: &[(&str, &str)]) -> ResourceMeta {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        ResourceMeta {
+            kind,
+            mesh: "mesh-1".to_owned(),
+            name: "backend-x.kuma-system".to_owned(),
+            labels,
+            created: None,
+        }
+    }
+
+    #[test]
+    fn a_key_is_the_same_wherever_the_resource_is_copied_to() {
+        let labels = [(ZONE, "east"), (NAMESPACE, "finance"), (DISPLAY_NAME, "backend")];
+        let key = meta(&MESH_SERVICE, &labels).section_key("http-port");
+        assert_eq!(key.to_string(), "kri_msvc_mesh-1_east_finance_backend_http-port");
+        assert_eq!(ResourceKey::parse("kri_msvc_mesh-1_east_finance_backend_http-port", &kinds()), Ok(key));
+        assert_eq!(meta(&DATAPLANE, &[]).key().to_string(), "kri_dp_mesh-1___backend-x.kuma-system_");
+        let mesh = ResourceMeta { mesh: String::new(), name: "mesh-1".to_owned(), ..meta(&MESH, &labels) };
+        assert_eq!(mesh.key().to_string(), "kri_m____mesh-1_");
+    }
+
+    #[test]
+    fn what_is_not_a_kri() {
+        let parse = |text: &str| ResourceKey::parse(text, &kinds()).map_err(|error| error.to_string());
+        assert_eq!(parse("kri_msvc_a_b_c_d"), Err("invalid identifier string: \"kri_msvc_a_b_c_d\"".to_owned()));
+        assert_eq!(parse("x_msvc_a_b_c_d_e"), Err("identifier must start with 'kri': \"x_msvc_a_b_c_d_e\"".to_owned()));
+        assert_eq!(parse("kri_zz_a_b_c_d_e"), Err("unknown short name of resource type: \"zz\"".to_owned()));
+        // The parts after the sixth are one section, without their underscores.
+        assert_eq!(parse("kri_msvc_a_b_c_d_e_f").map(|key| key.section), Ok("ef".to_owned()));
+    }
+
+    #[test]
+    fn empty_labels_count_as_none() {
+        let empty = meta(&MESH_SERVICE, &[(DISPLAY_NAME, ""), (ORIGIN, ""), (POLICY_ROLE, "")]);
+        assert_eq!((empty.display_name(), empty.role()), ("backend-x.kuma-system", Role::System));
+        assert_eq!(empty.origin(), ResourceOrigin::Unknown);
+        assert!(ResourceOrigin::Global < ResourceOrigin::Unknown && ResourceOrigin::Unknown < ResourceOrigin::Zone);
+    }
+}

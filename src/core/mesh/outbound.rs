@@ -2,12 +2,13 @@
 //!
 //! The map is sparse. A destination without an entry of its own has that of the mesh; a section that of its service.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
+use smallvec::SmallVec;
 
-use super::destinations::{Destinations, Slot};
+use super::destinations::Destinations;
 use super::kind::{MESH_EXTERNAL_SERVICE, MergeRule, PolicyKind};
 use super::merge::routes::matches_in;
 use super::merge::{self, ConfOf};
@@ -48,7 +49,8 @@ pub struct ResourceRule {
 /// The rules of a kind of policy for the destinations of a proxy, by key.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceRules {
-    rules: BTreeMap<ResourceKey, ResourceRule>,
+    /// The rules of a resource: the whole of it, and sections.
+    rules: BTreeMap<Arc<ResourceKey>, SmallVec<[ResourceRule; 1]>>,
     mesh: Option<ResourceRule>,
 }
 
@@ -79,45 +81,54 @@ impl ResourceRules {
         destinations: &Destinations,
     ) -> Self {
         let policies = policies.into_iter().filter(|policy| policy.top.kind() != TargetKind::MeshHttpRoute);
-        let entries = sorted_entries(policies);
-        let covering = Covering::new(&entries, mesh, destinations);
+        let entries = Entries::new(kind.merge, sorted_entries(policies));
+        let covering = Covering::new(&entries.list, mesh, destinations);
+        // Destinations that the same entries cover share the result, and the entries for the mesh cover all of them.
         let mut shared: HashMap<Vec<u32>, Arc<MergedConf>> = HashMap::new();
-        let mut merged = |list: Vec<u32>| {
-            shared.entry(list).or_insert_with_key(|list| Arc::new(merge_entries(kind.merge, &entries, list))).clone()
+        let mut merged = |own: Vec<u32>| {
+            let merge = |own: &Vec<u32>| {
+                let mut list = [covering.whole_mesh.as_slice(), own.as_slice()].concat();
+                list.sort_unstable();
+                Arc::new(entries.merge(&list))
+            };
+            shared.entry(own).or_insert_with_key(merge).clone()
         };
         let mut rules = BTreeMap::new();
-        for (slot, sections) in &covering.by_slot {
-            let Some(destination) = destinations.get(*slot) else { continue };
-            for section in sections.keys() {
-                let list = covering.of(sections, section, destination.meta.kind == &MESH_EXTERNAL_SERVICE);
-                let rule = ResourceRule {
-                    resource: destination.meta.clone(),
-                    section: (*section).to_owned(),
-                    merged: merged(list),
-                };
-                rules.insert(destination.meta.section_key(section), rule);
-            }
+        for (slot, sections) in (0..).zip(&covering.by_slot).filter(|(_, sections)| !sections.is_empty()) {
+            let (Some(destination), Some(key)) = (destinations.get(slot), destinations.key(slot)) else { continue };
+            let ignores_sections = *destination.meta.kind == MESH_EXTERNAL_SERVICE;
+            let rule = |section: &str| ResourceRule {
+                resource: destination.meta.clone(),
+                section: section.to_owned(),
+                merged: merged(covering_section(sections, section, ignores_sections)),
+            };
+            let mut of_resource: SmallVec<[ResourceRule; 1]> =
+                sections.iter().map(|(section, _)| *section).map(rule).collect();
+            of_resource.sort_by(|one, other| one.section.cmp(&other.section));
+            rules.insert(key.clone(), of_resource);
         }
         let mesh = mesh.filter(|_| !covering.whole_mesh.is_empty()).map(|mesh| ResourceRule {
             resource: mesh.meta.clone(),
             section: String::new(),
-            merged: merged(covering.whole_mesh.clone()),
+            merged: merged(Vec::new()),
         });
         Self { rules, mesh }
     }
 
     /// All rules, that of the mesh first, then in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = &ResourceRule> {
-        self.mesh.iter().chain(self.rules.values())
+        self.mesh.iter().chain(self.rules.values().flatten())
     }
 
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.mesh.is_none()
     }
 
-    /// The rule of exactly this resource or section.
-    pub fn get(&self, key: &ResourceKey) -> Option<&ResourceRule> {
-        self.rules.get(key)
+    /// The rule of exactly this section of a resource; the key's own section does not count.
+    pub fn get(&self, key: &ResourceKey, section: &str) -> Option<&ResourceRule> {
+        let of_resource =
+            if key.section.is_empty() { self.rules.get(key) } else { self.rules.get(&key.clone().without_section()) };
+        of_resource?.iter().find(|rule| rule.section == section)
     }
 
     /// The rule for everything that has none of its own.
@@ -130,25 +141,26 @@ impl ResourceRules {
         self.lookup_own(key).or(self.mesh())
     }
 
-    /// The rule of a destination or of its service, without that of the mesh.
+    /// The rule of a destination or of its service, without that of the mesh. One without a conf counts as none.
     pub fn lookup_own(&self, key: &ResourceKey) -> Option<&ResourceRule> {
-        if let Some(rule) = self.get(key).filter(|rule| !rule.merged.conf.is_empty()) {
-            return Some(rule);
-        }
-        let whole = (!key.section.is_empty()).then(|| key.clone().without_section());
-        whole.and_then(|key| self.get(&key)).filter(|rule| !rule.merged.conf.is_empty())
+        let found = |section: &str| self.get(key, section).filter(|rule| !rule.merged.conf.is_empty());
+        found(&key.section).or_else(|| found(""))
     }
 }
+
+/// The entries for each section of a destination.
+type Sections<'d> = SmallVec<[(&'d str, Vec<u32>); 1]>;
 
 /// Which entries, by their position in merge order, cover what.
 struct Covering<'d> {
     whole_mesh: Vec<u32>,
-    by_slot: HashMap<Slot, BTreeMap<&'d str, Vec<u32>>>,
+    /// By slot; most destinations have one section, the whole.
+    by_slot: Vec<Sections<'d>>,
 }
 
 impl<'d> Covering<'d> {
     fn new(entries: &[ToEntry<'_>], mesh: Option<&MeshResource>, destinations: &'d Destinations) -> Self {
-        let mut covering = Self { whole_mesh: Vec::new(), by_slot: HashMap::new() };
+        let mut covering = Self { whole_mesh: Vec::new(), by_slot: vec![SmallVec::new(); destinations.end()] };
         for (position, to) in (0..).zip(entries) {
             if matches!(to.entry.target, TargetRef::Mesh { .. }) {
                 if mesh.is_some() {
@@ -157,39 +169,68 @@ impl<'d> Covering<'d> {
                 continue;
             }
             for (slot, section) in destinations.resolve(&to.entry.target, &to.policy.meta) {
-                covering.by_slot.entry(slot).or_default().entry(section).or_default().push(position);
+                let Some(sections) = covering.by_slot.get_mut(slot as usize) else { continue };
+                match sections.iter_mut().find(|(held, _)| *held == section) {
+                    Some((_, list)) => list.push(position),
+                    None => sections.push((section, vec![position])),
+                }
             }
         }
         covering
     }
+}
 
-    /// The entries that cover a section, in merge order: those for the mesh, the service and the section.
-    fn of(&self, sections: &BTreeMap<&str, Vec<u32>>, section: &str, ignores_sections: bool) -> Vec<u32> {
-        let mut list = self.whole_mesh.clone();
-        for (held, entries) in sections {
-            if held.is_empty() || *held == section || ignores_sections {
-                list.extend(entries);
+/// The entries that cover a section, besides those for the mesh: those for the whole and for the section.
+fn covering_section(sections: &[(&str, Vec<u32>)], section: &str, ignores_sections: bool) -> Vec<u32> {
+    let covers = |held: &str| held.is_empty() || held == section || ignores_sections;
+    let mut list: Vec<u32> =
+        sections.iter().filter(|(held, _)| covers(held)).flat_map(|(_, entries)| entries.iter().copied()).collect();
+    list.sort_unstable();
+    list
+}
+
+/// The entries of `to` in merge order, and how lists of them are merged.
+struct Entries<'p> {
+    rule: MergeRule,
+    list: Vec<ToEntry<'p>>,
+    /// For each entry the first one with the same origin: stores may hold two policies with one name.
+    same_origin: Vec<u32>,
+}
+
+impl<'p> Entries<'p> {
+    fn new(rule: MergeRule, list: Vec<ToEntry<'p>>) -> Self {
+        let mut first = HashMap::new();
+        let same_origin = (0..)
+            .zip(&list)
+            .map(|(position, to)| {
+                let origin = (to.policy.meta.mesh.as_str(), to.policy.meta.name.as_str(), to.index);
+                *first.entry(origin).or_insert(position)
+            })
+            .collect();
+        Self { rule, list, same_origin }
+    }
+
+    fn merge(&self, positions: &[u32]) -> MergedConf {
+        let covering = || positions.iter().filter_map(|position| self.list.get(*position as usize));
+        let confs = covering().map(|to| ConfOf { target: Some(&to.entry.target), conf: &to.entry.conf });
+        let conf = merge::merge(self.rule, confs);
+        let mut origin_by_matches = BTreeMap::new();
+        if self.rule == MergeRule::HttpRoutes {
+            for to in covering() {
+                origin_by_matches.extend(matches_in(&to.entry.conf).map(|(hash, _)| (hash, to.origin())));
             }
         }
-        list.sort_unstable();
-        list
+        let is_first = |position: &&u32| {
+            let first = self.same_origin.get(**position as usize);
+            first == Some(*position) || first.is_some_and(|first| positions.binary_search(first).is_err())
+        };
+        let origins = positions.iter().filter(is_first).filter_map(|position| self.list.get(*position as usize));
+        MergedConf { conf, origin: origins.map(ToEntry::origin).collect(), origin_by_matches }
     }
 }
 
-fn merge_entries(rule: MergeRule, entries: &[ToEntry<'_>], list: &[u32]) -> MergedConf {
-    let covering = || list.iter().filter_map(|position| entries.get(*position as usize));
-    let conf = merge::merge(rule, covering().map(|to| ConfOf { target: Some(&to.entry.target), conf: &to.entry.conf }));
-    let mut origin: Vec<RuleOrigin> = Vec::new();
-    let mut seen = HashSet::new();
-    let mut origin_by_matches = BTreeMap::new();
-    for to in covering() {
-        let next = RuleOrigin { policy: to.policy.meta.clone(), index: to.index };
-        if rule == MergeRule::HttpRoutes {
-            origin_by_matches.extend(matches_in(&to.entry.conf).map(|(hash, _)| (hash, next.clone())));
-        }
-        if seen.insert((&to.policy.meta.mesh, &to.policy.meta.name, to.index)) {
-            origin.push(next);
-        }
+impl ToEntry<'_> {
+    fn origin(&self) -> RuleOrigin {
+        RuleOrigin { policy: self.policy.meta.clone(), index: self.index }
     }
-    MergedConf { conf, origin, origin_by_matches }
 }

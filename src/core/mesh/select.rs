@@ -1,7 +1,5 @@
 //! Which proxies a policy selects, and which of their inbounds and listeners.
 
-use std::borrow::Cow;
-
 use super::mesh_policy::MeshPolicy;
 use super::meta::{ORIGIN, ResourceMeta, ResourceOrigin, ZONE};
 use super::policy::Role;
@@ -55,7 +53,7 @@ impl<'m> Proxy<'m> {
             return Self { dataplane, gateway: None };
         };
         let zone = dataplane.meta.label(ZONE);
-        let mut best: Option<((usize, usize, Option<i64>), &MeshGateway)> = None;
+        let mut best = None;
         for gateway in gateways {
             let local = gateway.meta.origin() != ResourceOrigin::Zone
                 || zone.is_none_or(|zone| gateway.meta.label(ZONE).is_none_or(|own| own == zone));
@@ -65,7 +63,7 @@ impl<'m> Proxy<'m> {
                 continue;
             };
             let rank = (tags, exact, gateway.meta.created);
-            if best.as_ref().is_none_or(|(held, _)| rank > *held) {
+            if best.is_none_or(|(held, _)| rank > held) {
                 best = Some((rank, gateway));
             }
         }
@@ -236,14 +234,15 @@ impl<'m> Proxy<'m> {
     }
 
     /// What answers tell of an inbound: its name, and its tags if it has any of its own.
-    pub fn inbound(&self, listener: &InboundListener) -> (Cow<'_, str>, Option<&Pairs>) {
-        if let Some(gateway) = self.dataplane.gateway.as_ref() {
-            return ("".into(), Some(&gateway.tags));
+    pub fn inbound(&self, listener: &InboundListener) -> (&'m str, Option<&'m Pairs>) {
+        let dataplane: &'m Dataplane = self.dataplane;
+        if let Some(gateway) = dataplane.gateway.as_ref() {
+            return ("", Some(&gateway.tags));
         }
-        let found = self.dataplane.inbounds.iter().find(|inbound| inbound.listener == *listener);
-        let Some(inbound) = found else { return ("".into(), None) };
+        let found = dataplane.inbounds.iter().find(|inbound| inbound.listener == *listener);
+        let Some(inbound) = found else { return ("", None) };
         let tags = (inbound.kind == InboundKind::Workload).then_some(&inbound.tags);
-        (inbound.name.as_str().into(), tags)
+        (&inbound.name, tags)
     }
 }
 

@@ -235,10 +235,11 @@ fn enumerate(tags: &BTreeSet<&SubsetTag>, left: &mut usize) -> Result<Vec<Vec<Su
             _ => keys.push((&tag.key, vec![tag])),
         }
     }
+    let count = keys.iter().try_fold(1_usize, |count, (_, values)| count.checked_mul(values.len() + 1));
+    *left = count.and_then(|count| left.checked_sub(count)).ok_or(TooManySubsets(MAX_SUBSETS))?;
     let mut digits = vec![0; keys.len()];
     let mut combinations = Vec::new();
     loop {
-        *left = left.checked_sub(1).ok_or(TooManySubsets(MAX_SUBSETS))?;
         // The first key counts fastest.
         for (digit, (_, values)) in digits.iter_mut().zip(&keys) {
             if *digit < values.len() {
@@ -258,5 +259,63 @@ fn enumerate(tags: &BTreeSet<&SubsetTag>, left: &mut usize) -> Result<Vec<Vec<Su
         if digits.iter().all(|digit| *digit == 0) {
             return Ok(combinations);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::mesh::kind::MESH;
+    use crate::core::mesh::target_ref::ProxyTypes;
+
+    fn entry(tags: &[(&str, &str)], index: usize) -> SubsetEntry {
+        let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let policy = ResourceMeta {
+            kind: &MESH,
+            mesh: String::new(),
+            name: format!("p{index}"),
+            labels: Pairs::new(),
+            created: None,
+        };
+        SubsetEntry {
+            policy: Arc::new(policy),
+            index,
+            target: TargetRef::MeshSubset { tags, labels: Pairs::new(), proxies: ProxyTypes::All },
+            conf: Arc::new(json!({"by": index})),
+        }
+    }
+
+    fn shown(rules: &[SubsetRule]) -> Vec<String> {
+        let tag = |tag: &SubsetTag| format!("{}{}={}", if tag.not { "!" } else { "" }, tag.key, tag.value);
+        let subset = |rule: &SubsetRule| rule.subset.iter().map(tag).collect::<Vec<_>>().join(",");
+        rules.iter().map(|rule| format!("{}: {}", subset(rule), rule.conf["by"])).collect()
+    }
+
+    #[test]
+    fn overlapping_entries_are_split() {
+        let entries = [entry(&[("a", "1")], 0), entry(&[("b", "1")], 1)];
+        let rules = build(MergeRule::Fields, &entries, true).unwrap();
+        assert_eq!(shown(&rules), ["a=1,b=1: 1", "!a=1,b=1: 1", "a=1,!b=1: 0"]);
+    }
+
+    #[test]
+    fn one_key_needs_no_split_for_destinations() {
+        let entries = [entry(&[], 0), entry(&[("a", "1")], 1), entry(&[("a", "2")], 2), entry(&[("a", "1")], 3)];
+        let rules = build(MergeRule::Fields, &entries, false).unwrap();
+        assert_eq!(shown(&rules), ["a=1: 3", "a=2: 2", ": 0"]);
+        assert_eq!(rules[0].origin.iter().map(|meta| meta.name.as_str()).collect::<Vec<_>>(), ["p0", "p1", "p3"]);
+    }
+
+    #[test]
+    fn too_many_tags_are_an_error_and_not_the_end_of_memory() {
+        let many: Vec<_> = (0..40).map(|index| entry(&[(&format!("k{index}"), "v")], index)).collect();
+        assert!(build(MergeRule::Fields, &many, true).is_err());
+        let deep: Vec<_> = (0..1_000).map(|index| entry(&[(&format!("k{index}"), "v")], index)).collect();
+        assert!(build(MergeRule::Fields, &deep, true).is_err());
+        // The usual large case: many callers by name.
+        let callers: Vec<_> = (0..300).map(|index| entry(&[("s", &format!("v{index}"))], index)).collect();
+        assert_eq!(build(MergeRule::Fields, &callers, true).unwrap().len(), 300);
     }
 }

@@ -10,7 +10,7 @@ use super::rules::RuleCache;
 use crate::core::mesh::destinations::Destinations;
 use crate::core::mesh::kind::{DATAPLANE, MESH, MESH_GATEWAY, PolicyKind, ResourceType};
 use crate::core::mesh::mesh_policy::MeshPolicy;
-use crate::core::mesh::meta::ResourceKey;
+use crate::core::mesh::meta::{ResourceKey, ResourceMeta};
 use crate::core::mesh::resources::{Dataplane, Destination, MeshGateway, MeshResource};
 use crate::core::mesh::select::{Proxy, RouteLookup};
 
@@ -30,12 +30,15 @@ pub struct MeshContents {
 /// A resource as it was given, in compact form.
 #[derive(Clone, Debug)]
 pub struct StoredResource {
+    /// The core name.
+    pub name: Arc<str>,
     pub text: Arc<str>,
 }
 
 /// The policies of one kind.
 #[derive(Clone, Debug)]
 struct KindPolicies {
+    kind: &'static PolicyKind,
     by_name: Arc<BTreeMap<String, Arc<MeshPolicy>>>,
     /// Rules that have been built from them, and from nothing that has changed since.
     rules: Arc<RuleCache>,
@@ -68,6 +71,12 @@ impl MeshContents {
 
     pub fn policy(&self, kind: &PolicyKind, name: &str) -> Option<&Arc<MeshPolicy>> {
         self.policies.get(&kind.order)?.by_name.get(name)
+    }
+
+    /// The route that is a destination.
+    pub fn route(&self, meta: &ResourceMeta) -> Option<&MeshPolicy> {
+        let of_kind = self.policies.values().find(|policies| policies.kind.resource == *meta.kind)?;
+        of_kind.by_name.get(&meta.name).map(Arc::as_ref)
     }
 
     /// A proxy with its gateway.
@@ -106,7 +115,7 @@ impl MeshContents {
     }
 
     pub(super) fn remember(&mut self, key: &MeshKey, document: &Value) {
-        let stored = StoredResource { text: document.to_string().into() };
+        let stored = StoredResource { name: key.name.as_str().into(), text: document.to_string().into() };
         Arc::make_mut(&mut self.documents).insert((key.kind, key.name.clone()), stored);
     }
 
@@ -130,10 +139,11 @@ impl MeshContents {
 
     pub(super) fn insert_policy(&mut self, policy: MeshPolicy) {
         let kind = policy.kind;
-        let policies = self
-            .policies
-            .entry(kind.order)
-            .or_insert_with(|| KindPolicies { by_name: Arc::default(), rules: Arc::default() });
+        let policies = self.policies.entry(kind.order).or_insert_with(|| KindPolicies {
+            kind,
+            by_name: Arc::default(),
+            rules: Arc::default(),
+        });
         Arc::make_mut(&mut policies.by_name).insert(policy.meta.name.clone(), Arc::new(policy));
         policies.rules = Arc::default();
     }
@@ -168,8 +178,7 @@ impl MeshContents {
 
 impl RouteLookup for MeshContents {
     fn http_route(&self, name: &str) -> Option<&MeshPolicy> {
-        let policies = self.policies.values().flat_map(|policies| policies.by_name.values());
-        let mut routes = policies.filter(|policy| policy.meta.kind.kind == HTTP_ROUTE);
-        routes.find(|route| route.meta.display_name() == name).map(Arc::as_ref)
+        let routes = self.policies.values().find(|policies| policies.kind.resource.kind == HTTP_ROUTE)?;
+        routes.by_name.values().find(|route| route.meta.display_name() == name).map(Arc::as_ref)
     }
 }
