@@ -40,9 +40,16 @@ check: lint test ## what every change must pass
 golden: ## rewrite the files that follow from the code (manifests/crds); review the difference
 	UPDATE_GOLDEN=1 $(CARGO) test --locked --test it manifests
 
+# The advisory database is a Git repository: it is fetched, or with OFFLINE=1 the copy of the last time is used. No crate of
+# the registry holds it.
 .PHONY: deny
-deny: ## licences, sources and doubled crates of what is linked in; needs cargo-deny
-	$(CARGO) deny check licenses bans sources
+deny: ## advisories, licences, sources and doubled crates of what is linked in; needs cargo-deny and the network (OFFLINE=1)
+	@command -v cargo-deny >/dev/null || { echo 'make deny: cargo install cargo-deny --locked' >&2; exit 2; }
+	$(CARGO) deny --locked $(if $(OFFLINE),--offline) check advisories licenses bans sources
+
+.PHONY: sbom
+sbom: ## what the program is made of, as CycloneDX: target/sbom/writ.cdx.json
+	@.ci/sbom
 
 .PHONY: doc
 doc: ## the documentation of the code: target/doc/writ
@@ -61,7 +68,7 @@ bench-cluster: ## generate rules on a control plane of their own, beside a bare 
 .PHONY: fuzz
 fuzz: TARGET ?= expression
 fuzz: FOR ?= 600
-fuzz: ## random input (TARGET=expression, template, policy, resource or json; FOR=seconds); needs Rust nightly and cargo-fuzz
+fuzz: ## random input (TARGET=expression, template, policy, resource, author or json; FOR=seconds); needs Rust nightly and cargo-fuzz
 	@command -v cargo-fuzz >/dev/null || { echo 'make fuzz: cargo install cargo-fuzz --locked' >&2; exit 2; }
 	@mkdir -p tests/fuzz/target/corpus/$(TARGET)
 	$(CARGO) +nightly fuzz run --fuzz-dir tests/fuzz -s none $(TARGET) \

@@ -10,6 +10,7 @@
 //! | `triggers`, `downstream` | what is known of the cluster |
 //! | `queue`, `work` | what is to be looked at |
 //! | `process`, `lookup`, `drive`, `settle` | one rule for one trigger, down to one object |
+//! | `provenance` | whether a trigger is a user's or Writ's own downstream |
 //! | `chores` | going through existing triggers, the end of a rule |
 //! | `requests` | work that is stored in the cluster |
 //! | `office` | taking over, remembering, handing over |
@@ -21,8 +22,10 @@ mod exceptions;
 mod globals;
 mod lookup;
 mod office;
+mod panics;
 mod policies;
 mod process;
+mod provenance;
 mod queue;
 mod requests;
 mod settle;
@@ -31,7 +34,6 @@ mod triggers;
 mod watches;
 mod work;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +49,7 @@ use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::{EventSelection, Scribe, events};
 use crate::cluster::globals::Globals;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::lease::Lease;
 use crate::cluster::memory::Memory;
 use crate::cluster::{Api, Reader, ServiceOptions, Services};
@@ -83,6 +86,10 @@ pub struct Options {
     pub omitted_events: Vec<String>,
     /// How often everything is compared although nothing has happened.
     pub comparison_interval: Duration,
+    /// Whether policies run that admission has not reviewed.
+    pub run_unreviewed: bool,
+    /// How long downstream stays after its policy was found absent.
+    pub absence_grace: Duration,
 }
 
 /// The controller, ready to run.
@@ -98,7 +105,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    pub fn new(client: Client, options: Options, metrics: GenerateMetrics, health: &Health) -> Self {
+    pub fn new(client: Client, options: Options, keys: KeyReader, metrics: GenerateMetrics, health: &Health) -> Self {
         let api = Api::new(client).counted(metrics.clone());
         let discovery = Arc::new(Discovery::new(api.clone()));
         let (lease, tenure) =
@@ -111,12 +118,13 @@ impl Controller {
         let (sender, chores) = mpsc::unbounded_channel();
         let globals = Globals::default();
         let parts = Parts {
-            reader: Reader::new(api.clone(), discovery.clone())
+            reader: Reader::new(api.clone(), discovery.clone(), &options.namespace)
                 .with_services(Services::new(options.services.clone()))
-                .with_globals(globals.clone()),
+                .with_globals(globals.clone())
+                .with_settings(settings.clone()),
             globals,
-            outbound: options.outbound.clone(),
-            writer: Writer::new(api.clone(), discovery.clone(), tenure.clone()),
+            outbound: Arc::new(options.outbound.clone()),
+            writer: Writer::new(api.clone(), discovery.clone(), tenure.clone(), &options.namespace),
             api,
             discovery,
             tenure,
@@ -126,7 +134,10 @@ impl Controller {
             settings,
             chores: sender,
             namespace: options.namespace.clone(),
-            salt: format!("{:016x}", RandomState::new().build_hasher().finish()),
+            keys,
+            identity: options.identity.clone(),
+            run_unreviewed: options.run_unreviewed,
+            absence_grace: options.absence_grace,
             brake: Brake::new(options.delete_brake, 60),
         };
         let (cluster_wide, first) = watch::channel(false);
@@ -156,8 +167,13 @@ impl Controller {
         self.shared.reader.clone()
     }
 
+    /// Where evaluations are counted.
+    pub fn metrics(&self) -> GenerateMetrics {
+        self.shared.metrics.clone()
+    }
+
     /// The hosts whose services rules may call.
-    pub fn outbound(&self) -> Outbound {
+    pub fn outbound(&self) -> Arc<Outbound> {
         self.shared.outbound.clone()
     }
 
@@ -175,9 +191,9 @@ impl Controller {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let Self { shared, mut lease, memory, scribe, chores, options, listed, synced } = self;
         let mut parts = JoinSet::new();
-        // Policies cannot be compiled before it is known which kinds live in namespaces.
+        // Policies cannot be compiled before it is known which kinds live in namespaces, and none runs without the keys.
         tokio::select! {
-            () = learn_kinds(&shared) => {}
+            _ = async { tokio::join!(learn_kinds(&shared), shared.keys.ready()) } => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
         let [cluster_wide, namespaced, excepted] = listed;

@@ -10,6 +10,7 @@ mod drain;
 mod files;
 mod handler;
 mod limits;
+mod peers;
 mod tls;
 
 pub use accept::{Bound, ServerError};
@@ -17,4 +18,4 @@ pub use drain::{Drain, Phase, Shutdown};
 pub use files::{FilesError, PairFiles, RootsFile};
 pub use handler::{Event, Handler, Observer};
 pub use limits::Limits;
-pub use tls::{Certificates, Pair, Tls, TlsError};
+pub use tls::{Certificates, ClientRule, Pair, Tls, TlsError};

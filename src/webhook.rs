@@ -13,10 +13,12 @@ mod port;
 mod preview;
 mod resources;
 mod review;
+mod reviewed;
 mod routes;
 mod validate;
 
 pub use desk::{POLICIES, RESOURCES, handle as handle_with};
 pub use mesh::MeshView;
 pub use port::{Accounts, Counter, Office, Trouble, View};
-pub use routes::{Answer, Outcome, PATHS, handle};
+pub use reviewed::ReviewKey;
+pub use routes::{Answer, ENTRY_PATHS, Outcome, PATHS, handle, refuse_unauthenticated};

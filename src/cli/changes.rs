@@ -1,7 +1,12 @@
 //! The difference between an object as it is and as it would be, for people to read.
+//!
+//! `writ plan` and `writ explain` read with the permissions of whoever runs them, so a difference shows nothing that they could
+//! not read themselves. The content of Secrets is hidden all the same: the output may end up in a pull request.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use similar::{ChangeTag, TextDiff};
 
 /// Fields that the API server keeps, or that say nothing about content.
@@ -64,16 +69,19 @@ pub(super) fn told(object: &Value) -> Value {
     object
 }
 
-/// Whether two secrets are the same can be seen, what they are cannot.
+/// Whether two secrets are the same can be seen, what they are cannot: the key of the hash is new in each run, so nobody who
+/// reads the output can try out guesses.
 fn hide(data: &mut Map<String, Value>) {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     for value in data.values_mut() {
-        let digest = Sha256::digest(value.to_string().as_bytes());
-        *value = json!(format!("(hidden, {})", hex::encode(&digest[..4])));
+        *value = json!(format!("(hidden, {:08x})", KEY.hash_one(value.to_string()) as u32));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     #[test]
@@ -92,5 +100,8 @@ mod tests {
         let secret = |value: &str| json!({"kind": "Secret", "data": {"password": value}});
         let lines = changes(&secret("aHVudGVyMg=="), &secret("b3RoZXI=")).join("\n");
         assert!(lines.contains("hidden") && !lines.contains("aHVudGVyMg==") && !lines.contains("b3RoZXI="), "{lines}");
+        let plain = Sha256::digest(json!("aHVudGVyMg==").to_string().as_bytes());
+        assert!(!lines.contains(&hex::encode(&plain[..4])), "guesses can be tried out: {lines}");
+        assert_eq!(changes(&secret("a"), &secret("a")), [""; 0]);
     }
 }

@@ -10,11 +10,12 @@ use tokio::runtime::Runtime;
 
 use crate::cluster::apply::Method;
 use crate::cluster::discovery::Discovery;
+use crate::cluster::keys::stored_seed;
 use crate::cluster::kinds::{ApiKind, Kinds};
-use crate::cluster::memory::Memory;
 use crate::cluster::{Api, Reader, Rehearsal, Selection, connect};
 use crate::compile;
-use crate::core::generate::{Answer, Exception, Fetch, Honoured};
+use crate::core::expr::Seed;
+use crate::core::generate::{Answer, Exception, Fetch, Honoured, InstallBounds, Outbound};
 use crate::core::resource::Gvk;
 
 /// Which cluster.
@@ -60,20 +61,25 @@ impl Exceptions {
 /// Where Writ runs in the cluster.
 #[derive(Debug, clap::Args)]
 pub(super) struct Installation {
-    /// The namespace that Writ is installed in; a Secret there has what random() starts from
+    /// The namespace that Writ is installed in; a Secret there has the seed of random()
     #[arg(long, env = "WRIT_NAMESPACE", value_name = "NAMESPACE", default_value = "writ-system")]
     install_namespace: String,
     /// The name of that Secret
-    #[arg(long, env = "WRIT_PROGRESS", value_name = "SECRET", default_value = "writ-progress")]
-    progress: String,
+    #[arg(long, env = "WRIT_KEYS_SECRET", value_name = "SECRET", default_value = "writ-keys")]
+    keys_secret: String,
+}
+
+impl Default for Installation {
+    fn default() -> Self {
+        Self { install_namespace: "writ-system".to_owned(), keys_secret: "writ-keys".to_owned() }
+    }
 }
 
 impl Installation {
-    /// What random() starts from, if this user may read it.
-    pub(super) fn salt(self, cluster: &Cluster) -> Option<String> {
-        let Self { install_namespace, progress } = self;
-        let memory = Memory::new(cluster.api.clone(), install_namespace, progress);
-        cluster.runtime.block_on(memory.stored_salt()).ok().flatten()
+    /// The seed of random(), if this user may read it.
+    pub(super) fn seed(self, cluster: &Cluster) -> Option<Seed> {
+        let Self { install_namespace, keys_secret } = self;
+        cluster.runtime.block_on(stored_seed(&cluster.api, &install_namespace, &keys_secret)).ok().flatten()
     }
 }
 
@@ -83,24 +89,34 @@ pub(super) struct Cluster {
     api: Api,
     reader: Reader,
     kinds: Arc<Kinds>,
+    bounds: InstallBounds,
     answers: BTreeMap<Fetch, Answer>,
 }
 
 impl Connection {
-    pub(super) fn open(self) -> anyhow::Result<Cluster> {
+    /// Rules see the cluster as those of that installation do.
+    pub(super) fn open(self, installation: &Installation) -> anyhow::Result<Cluster> {
         let Self { kubeconfig, context } = self;
+        let namespace = &installation.install_namespace;
         let runtime = Runtime::new().context("starting the runtime")?;
         let api = Api::new(runtime.block_on(connect(kubeconfig.as_deref(), context.as_deref()))?);
         let discovery = Arc::new(Discovery::new(api.clone()));
         runtime.block_on(discovery.refresh()).context("asking for the kinds of the cluster")?;
-        let reader = Reader::new(api.clone(), discovery.clone());
-        Ok(Cluster { runtime, api, reader, kinds: discovery.kinds(), answers: BTreeMap::new() })
+        let reader = Reader::new(api.clone(), discovery.clone(), namespace);
+        let kinds = discovery.kinds();
+        let bounds = InstallBounds::of_cluster(kinds.catalog(), &**namespace).with_outbound(Outbound::any());
+        Ok(Cluster { runtime, api, reader, kinds, bounds, answers: BTreeMap::new() })
     }
 }
 
 impl Cluster {
     pub(super) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.clone()
+    }
+
+    /// What limits every rule of the installation. Operators' lists of hosts are not known here.
+    pub(super) fn bounds(&self) -> InstallBounds {
+        self.bounds.clone()
     }
 
     pub(super) fn kind(&self, gvk: &Gvk) -> anyhow::Result<Arc<ApiKind>> {
@@ -117,7 +133,7 @@ impl Cluster {
     /// All objects of a kind with some labels, in a namespace or in all.
     pub(super) fn list(&self, kind: &ApiKind, namespace: Option<&str>, labels: &str) -> anyhow::Result<Vec<Value>> {
         let selection =
-            Selection { namespace: namespace.map(str::to_owned), labels: labels.to_owned(), metadata_only: false };
+            Selection { namespace: namespace.map(str::to_owned), labels: labels.to_owned(), ..Selection::default() };
         Ok(self.runtime.block_on(self.api.list_all(kind, &selection))?)
     }
 

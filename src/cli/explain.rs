@@ -12,6 +12,7 @@ use super::format::Format;
 use super::plan::find_by_uid;
 use crate::cluster::kinds::ApiKind;
 use crate::compile;
+use crate::core::expr::Seed;
 use crate::core::generate::{Evaluation, Marks, Policy, Rule, SourceRef, Way};
 use crate::core::matching::Resource;
 use crate::core::resource::{Gvk, ObjectKey};
@@ -80,8 +81,8 @@ const SHORT_NAMES: &[(&str, &str)] = &[
 impl Explain {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let Self { object: (kind, name), namespace, exceptions, installation, connection, format } = self;
-        let mut cluster = connection.open()?;
-        let salt = installation.salt(&cluster);
+        let mut cluster = connection.open(&installation)?;
+        let seed = installation.seed(&cluster);
         let kind = resolve(&cluster, &kind)?;
         let namespace = kind.is_namespaced().then_some(namespace.as_str());
         let found = cluster.find(&kind, namespace, &name)?;
@@ -89,7 +90,7 @@ impl Explain {
         let exceptions = exceptions.read(&cluster)?;
         let policies = policies(&cluster)?.iter().map(|policy| policy.under(exceptions.iter())).collect::<Vec<_>>();
         let origin = origin(&cluster, &object, &policies)?;
-        let reactions = reactions(&mut cluster, salt.as_deref(), &object, &policies)?;
+        let reactions = reactions(&mut cluster, seed.as_ref(), &object, &policies)?;
         let key = ObjectKey::of(&object);
         format.print(
             out,
@@ -182,7 +183,7 @@ fn source(cluster: &Cluster, source: &SourceRef, remarks: &mut Vec<String>) -> a
 /// What every rule that is about this kind makes of the object.
 fn reactions(
     cluster: &mut Cluster,
-    salt: Option<&str>,
+    seed: Option<&Seed>,
     object: &Value,
     policies: &[Policy],
 ) -> anyhow::Result<Vec<Reaction>> {
@@ -192,7 +193,7 @@ fn reactions(
     for policy in policies {
         for rule in &policy.rules {
             if rule.matching.matching.kinds().any(|selector| selector.matches(&resource)) {
-                reactions.push(react(cluster, salt, policy, rule, object)?);
+                reactions.push(react(cluster, seed, policy, rule, object)?);
             }
         }
     }
@@ -201,7 +202,7 @@ fn reactions(
 
 fn react(
     cluster: &mut Cluster,
-    salt: Option<&str>,
+    seed: Option<&Seed>,
     policy: &Policy,
     rule: &Rule,
     object: &Value,
@@ -213,7 +214,7 @@ fn react(
         steps: Vec::new(),
         failures: Vec::new(),
     };
-    let foreseen = foresight::evaluate(cluster, salt, rule, object);
+    let foreseen = foresight::evaluate(cluster, seed, rule, object);
     let is_random = foreseen.as_ref().is_ok_and(|foreseen| foreseen.is_random);
     reaction.outcome = match foreseen.map(|foreseen| foreseen.evaluation) {
         Ok(Evaluation::Done(plan)) if rule.way() == Way::Watch || plan.failures.is_empty() => {
@@ -226,7 +227,9 @@ fn react(
         Err(_) if rule.way() == Way::Admission => "may apply to requests for this object".to_owned(),
         Ok(Evaluation::Skipped { because } | Evaluation::Lost { because }) => format!("skipped: {because}"),
         Ok(Evaluation::Excepted { by }) => format!("skipped: exception {by}"),
-        Ok(Evaluation::NotApplicable { because }) => format!("does not apply: {because}"),
+        Ok(Evaluation::NotApplicable { because } | Evaluation::OutOfReach { because }) => {
+            format!("does not apply: {because}")
+        }
         Ok(Evaluation::Needs(_)) => "cannot be evaluated".to_owned(),
         Err(error) => format!("fails: {error}"),
     };

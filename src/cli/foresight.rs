@@ -6,8 +6,9 @@ use super::changes::changes;
 use super::clock;
 use super::connection::Cluster;
 use crate::cluster::apply::{Basis, Method, replacement};
+use crate::core::expr::Seed;
 use crate::core::generate::diff::{Comparison, compare, fingerprint};
-use crate::core::generate::{Evaluation, Facts, Outbound, Plan, Policy, Rule, RuleError, Trigger, drive, seed};
+use crate::core::generate::{Evaluation, Facts, Plan, Policy, Rule, RuleError, Trigger, drive, seed};
 use crate::core::resource::ObjectKey;
 
 /// What is said where chance is not that of the cluster.
@@ -77,23 +78,22 @@ pub(super) struct Foreseen {
     pub(super) is_random: bool,
 }
 
-/// Evaluates a rule for an object that is simply there. Without the salt of the cluster, chance is not what it is there.
+/// Evaluates a rule for an object that is simply there. Without the seed of the install, random() gives other texts than there.
 pub(super) fn evaluate(
     cluster: &mut Cluster,
-    salt: Option<&str>,
+    root: Option<&Seed>,
     rule: &Rule,
     object: &Value,
 ) -> Result<Foreseen, RuleError> {
     let (now, trigger) = (clock::now(), Trigger::background(object.clone()));
-    let mut with = |seed: u64| {
-        let mut facts = Facts::new(now, seed);
-        facts.outbound = Outbound::any();
+    let mut with = |seed: Seed| {
+        let mut facts = Facts::new(now, seed, cluster.bounds());
         drive(rule, &trigger, &mut facts, |fetch| cluster.answer(fetch))
     };
-    if let Some(salt) = salt {
-        return Ok(Foreseen { evaluation: with(seed(salt, rule, &trigger))?, is_random: false });
+    if let Some(root) = root {
+        return Ok(Foreseen { evaluation: with(seed(root, rule, &trigger))?, is_random: false });
     }
-    let (evaluation, other) = (with(clock::seed())?, with(clock::seed().wrapping_add(1))?);
+    let (evaluation, other) = (with(clock::seed().into())?, with(clock::seed().wrapping_add(1).into())?);
     let is_random = match (&evaluation, &other) {
         (Evaluation::Done(plan), Evaluation::Done(other)) => plan.targets != other.targets,
         _ => false,

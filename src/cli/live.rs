@@ -1,6 +1,6 @@
 //! Answers from files first, then from the current cluster.
 
-use super::connection::{Cluster, Connection};
+use super::connection::{Cluster, Connection, Installation};
 use super::world::World;
 use crate::core::generate::{Answer, Fetch};
 
@@ -8,7 +8,7 @@ pub(super) struct Live(Cluster);
 
 impl Live {
     pub(super) fn connect() -> anyhow::Result<Self> {
-        Connection::default().open().map(Self)
+        Connection::default().open(&Installation::default()).map(Self)
     }
 
     pub(super) fn answer(&mut self, fetch: &Fetch, world: &World) -> Answer {

@@ -12,6 +12,7 @@ use super::foresight::{self, Action, Step};
 use super::format::Format;
 use super::simulate::{Complaint, PolicyFile, Simulation};
 use crate::compile;
+use crate::core::expr::Seed;
 use crate::core::generate::{
     self, Apply, Evaluation, ExceptionKey, Marks, Policy, Reach, Rule, SourceRef, Way, downstream,
 };
@@ -59,8 +60,8 @@ struct Findings {
 impl Plan {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let Self { policies, existing, exceptions, installation, connection, format } = self;
-        let mut cluster = connection.open()?;
-        let salt = installation.salt(&cluster);
+        let mut cluster = connection.open(&installation)?;
+        let seed = installation.seed(&cluster);
         let kinds = cluster.kinds();
         let mut simulation = Simulation::default();
         simulation.read_policies_among(&policies, &|gvk| kinds.scope(gvk))?;
@@ -74,7 +75,7 @@ impl Plan {
         let notes = aside.into_iter().map(void).collect();
         let mut findings = Findings { errors: refused, notes, ..Findings::default() };
         for file in &files {
-            foresee(&mut cluster, salt.as_deref(), file, existing, &mut findings)?;
+            foresee(&mut cluster, seed.as_ref(), file, existing, &mut findings)?;
         }
         let Findings { steps, errors, notes } = findings;
         format.print(out, || to_json(&steps, &errors, &notes), |out| print_text(&steps, out))?;
@@ -95,7 +96,7 @@ impl Plan {
 
 fn foresee(
     cluster: &mut Cluster,
-    salt: Option<&str>,
+    seed: Option<&Seed>,
     file: &PolicyFile,
     existing: bool,
     findings: &mut Findings,
@@ -119,7 +120,7 @@ fn foresee(
             if policy.apply == Apply::One && acted.contains(uid) {
                 continue;
             }
-            let foreseen = foresight::evaluate(cluster, salt, rule, &trigger);
+            let foreseen = foresight::evaluate(cluster, seed, rule, &trigger);
             is_random |= foreseen.as_ref().is_ok_and(|foreseen| foreseen.is_random);
             match foreseen.map(|foreseen| foreseen.evaluation) {
                 Ok(Evaluation::Done(plan)) => {
@@ -131,9 +132,12 @@ fn foresee(
                         .map(|failure| Complaint::of_rule(file, &key.to_string(), failure.place, &failure.error));
                     findings.errors.extend(told);
                 }
-                Ok(Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. } | Evaluation::Lost { .. })
-                    if rule.way() == Way::Watch =>
-                {
+                Ok(
+                    Evaluation::Skipped { .. }
+                    | Evaluation::NotApplicable { .. }
+                    | Evaluation::OutOfReach { .. }
+                    | Evaluation::Lost { .. },
+                ) if rule.way() == Way::Watch => {
                     let lost = made.iter().filter(|object| is_made_for(object, uid));
                     findings.steps.extend(lost.map(|object| deletion(rule, &key, object)));
                 }

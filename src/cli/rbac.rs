@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::format::Format;
 use super::simulate::{PolicyFile, Simulation};
-use crate::compile::generate::{Need, rights};
+use crate::compile::generate::{KindResource, Need, rights};
 use crate::core::catalog::Catalog;
-use crate::core::kinds;
+use crate::core::kinds::{self, Scope};
 use crate::core::resource::Gvk;
 use crate::core::scalar::wildcard;
 
@@ -64,7 +64,8 @@ impl Rbac {
             collect(file, &mut grants, &mut notes);
         }
         for entry in &simulation.entries {
-            for need in rights(entry, &|_| None).needs {
+            let needs = rights(entry, &|_| None).needs;
+            for need in needs.into_iter().filter(|need| !need.role_verbs().is_empty()) {
                 let verbs = need.role_verbs();
                 grants.entry((need.group, need.resource)).or_default().extend(verbs);
             }
@@ -89,12 +90,12 @@ fn collect(file: &PolicyFile, grants: &mut Grants, notes: &mut BTreeSet<String>)
         grants.entry((group.to_owned(), resource)).or_default().extend(verbs);
     };
     let mut guessed = BTreeSet::new();
-    let plural = |gvk: &Gvk| match kinds::find(&gvk.group, &gvk.kind) {
-        Some(row) => row.plural.to_owned(),
-        None => kinds::guess_plural(&gvk.kind),
+    let resource = |gvk: &Gvk| match kinds::find(&gvk.group, &gvk.kind) {
+        Some(row) => KindResource { plural: row.plural.to_owned(), scope: row.scope },
+        None => KindResource { plural: kinds::guess_plural(&gvk.kind), scope: Scope::Namespaced },
     };
-    let needs = rights(&file.document.value, &|gvk| Some(plural(gvk))).needs;
-    for need in &needs {
+    let needs = rights(&file.document.value, &|gvk| Some(resource(gvk))).needs;
+    for need in needs.iter().filter(|need| !need.role_verbs().is_empty()) {
         let Need { group, resource, subresource, .. } = need;
         if kinds::by_plural(group, resource).is_none() {
             guessed.insert(need.qualified());
@@ -113,7 +114,7 @@ fn collect(file: &PolicyFile, grants: &mut Grants, notes: &mut BTreeSet<String>)
     }
     let catalog = Catalog::builtin();
     for rule in &file.policy.rules {
-        for target in rule.target_kinds().into_iter().filter(|target| target.kind.contains("{{")) {
+        for target in rule.target_kinds().into_iter().filter(|target| !target.is_literal()) {
             notes.insert(format!(
                 "policy {}, rule {}: kind `{}` is known only when the rule runs",
                 file.policy.key, rule.name, target.kind

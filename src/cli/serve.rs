@@ -3,6 +3,7 @@
 mod certificates;
 mod control_plane;
 mod front;
+mod keys;
 mod routes;
 mod wiring;
 
@@ -96,9 +97,13 @@ struct CertificateArgs {
     /// How often to look whether the files have changed; from 10ms to 1d.
     #[arg(long, env = "WRIT_TLS_RELOAD_INTERVAL", default_value = "10s", value_parser = duration::between("10ms", "1d"))]
     tls_reload_interval: Duration,
-    /// Ask every client for a certificate of one of these authorities (PEM); read again when it changes.
+    /// Require a certificate of one of these CAs (PEM) from every client; read again when it changes.
     #[arg(long, env = "WRIT_CLIENT_CA_FILE")]
     client_ca_file: Option<PathBuf>,
+    /// Accept only client certificates with one of these names, as common name or subject alternative name, separated by
+    /// commas. Without the flag, every certificate of --client-ca-file is accepted.
+    #[arg(long, env = "WRIT_CLIENT_NAME", value_name = "NAME", value_delimiter = ',', requires = "client_ca_file")]
+    client_name: Vec<String>,
     /// The Secret in which all replicas share their certificates.
     #[arg(long, env = "WRIT_CERT_SECRET", default_value = "writ-certificates")]
     cert_secret: String,
@@ -129,7 +134,15 @@ struct ClusterArgs {
     /// The Service that webhook configurations call.
     #[arg(long, env = "WRIT_SERVICE", default_value = "writ")]
     service: String,
-    /// The webhook configurations, validating and mutating, whose caBundle to keep right, separated by commas.
+    /// The Secret in which all replicas share the token of webhook paths, the key of message authentication codes and the
+    /// seed of random(). It must exist; Writ fills it and rotates the token at two thirds of --cert-lifetime.
+    #[arg(long, env = "WRIT_KEYS_SECRET", default_value = "writ-keys")]
+    keys_secret: String,
+    /// Take the token of webhook paths from this file: 64 hexadecimal digits, as `openssl rand -hex 32` prints them. Only with
+    /// --offline, where paths carry no token otherwise and every caller is answered.
+    #[arg(long, env = "WRIT_WEBHOOK_TOKEN_FILE", requires = "offline")]
+    webhook_token_file: Option<PathBuf>,
+    /// The webhook configurations, validating and mutating, whose caBundle and paths to keep right, separated by commas.
     #[arg(long, env = "WRIT_WEBHOOK_CONFIGURATION", default_value = "writ", value_delimiter = ',')]
     webhook_configuration: Vec<String>,
 }
@@ -143,7 +156,7 @@ struct GenerateArgs {
     /// The name of this replica.
     #[arg(long, env = "HOSTNAME", default_value = "writ")]
     identity: String,
-    /// The ConfigMap in which to remember how far rules have come; a Secret of that name has what random() starts from.
+    /// The ConfigMap in which to remember how far rules have come. It must exist.
     #[arg(long, env = "WRIT_PROGRESS", default_value = "writ-progress")]
     progress: String,
     /// The ConfigMap with resourceFilters, excludeGroups, generateSuccessEvents and so on.
@@ -167,6 +180,13 @@ struct GenerateArgs {
     /// Kyverno's deployments say it in the same variable.
     #[arg(long, env = "BACKGROUND_SCAN_INTERVAL", default_value = "1h", value_name = "DURATION", value_parser = duration::parse)]
     full_comparison_interval: Duration,
+    /// Run policies, exceptions and global context entries whose author admission has not reviewed: those that were stored
+    /// before the install, or restored from a backup. Default: false.
+    #[arg(long, env = "WRIT_RUN_UNREVIEWED_POLICIES", default_value_t = false, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    run_unreviewed_policies: bool,
+    /// Keep downstream for this long after its policy was found absent at start or with its CRD; the policy may come back.
+    #[arg(long, env = "WRIT_ABSENT_POLICY_GRACE", default_value = "60s", value_name = "DURATION", value_parser = duration::parse)]
+    absent_policy_grace: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -205,7 +225,8 @@ struct AdmissionArgs {
     /// The user whose rights to read triggers are checked with a warning.
     #[arg(long, env = "WRIT_REPORTS_ACCOUNT")]
     reports_account: Option<String>,
-    /// Whether the author of a policy must have the rights that its rules use.
+    /// Reject policies that do more than their author is allowed. Without it, everybody who may write policies acts with
+    /// Writ's permissions; the log and the metric writ_author_check_enabled say so.
     #[arg(long, env = "WRIT_AUTHOR_CHECK", default_value_t = true, action = ArgAction::Set)]
     author_check: bool,
 }
@@ -222,6 +243,10 @@ struct LimitArgs {
     /// Connections served at once.
     #[arg(long, env = "WRIT_MAX_CONNECTIONS", default_value_t = 4096)]
     max_connections: u32,
+    /// Connections of one client address; an eighth of --max-connections, at least 16, if not given. One above the limit takes
+    /// the place of the oldest that has sent no request, or is closed.
+    #[arg(long, env = "WRIT_MAX_CONNECTIONS_PER_PEER", value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections_per_peer: Option<u32>,
     /// Requests handled at once.
     #[arg(long, env = "WRIT_MAX_REQUESTS", default_value_t = 512)]
     max_requests: u32,
@@ -234,6 +259,12 @@ struct LimitArgs {
     /// How long requests in flight may take after that.
     #[arg(long, env = "WRIT_DRAIN_TIMEOUT", default_value = "20s", value_parser = duration::parse)]
     drain_timeout: Duration,
+}
+
+impl LimitArgs {
+    fn connections_per_peer(&self) -> u32 {
+        self.max_connections_per_peer.unwrap_or_else(|| (self.max_connections / 8).max(16))
+    }
 }
 
 impl CertificateArgs {

@@ -14,7 +14,8 @@ use super::values::{Given, Values};
 use super::{clock, complaint};
 use crate::compile::{self, Findings};
 use crate::core::generate::{
-    Answer, Apply, Evaluation, Exception, ExceptionKey, Facts, Fetch, Honoured, Outbound, Policy, Rule, Trigger, drive,
+    Answer, Apply, Evaluation, Exception, ExceptionKey, Facts, Fetch, Honoured, InstallBounds, Outbound, Policy, Rule,
+    Trigger, drive,
 };
 use crate::core::kinds::{self, Scope};
 use crate::core::problem::Problem;
@@ -208,10 +209,11 @@ impl Simulation {
         let key = ObjectKey::of(object);
         let (policy, trigger) = (file.policy.key.to_string(), key.to_string());
         let given = self.values.given(&file.policy.key.name, &rule.name, &key.name);
-        let mut facts = Facts::new(clock::now(), seed(&[&policy, &rule.name, &trigger]));
+        let bounds = InstallBounds::offline().with_outbound(Outbound::any());
+        let mut facts = Facts::new(clock::now(), seed(&[&policy, &rule.name, &trigger]), bounds);
         let request = self.request(object, &given);
         (facts.given, facts.given_each) = (given.variables, given.each);
-        (facts.outbound, facts.offline) = (Outbound::any(), !self.online);
+        facts.offline = !self.online;
         let skip = |because: String| Skipped {
             policy: policy.clone(),
             rule: rule.name.clone(),
@@ -246,7 +248,7 @@ impl Simulation {
                 report.skipped.push(skip(format!("{because}; downstream would be deleted if synchronized")));
                 Ended::Acted
             }
-            Ok(Evaluation::NotApplicable { because }) => Ended::NoMatch(because),
+            Ok(Evaluation::NotApplicable { because } | Evaluation::OutOfReach { because }) => Ended::NoMatch(because),
             Ok(Evaluation::Needs(_)) => Ended::Idle,
             Err(error) => {
                 report.errors.push(Complaint::of_rule(file, &trigger, Default::default(), &error));

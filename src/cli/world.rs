@@ -37,7 +37,7 @@ impl World {
             Fetch::Object(object) => self.object(object.key()),
             Fetch::List(list) => self.list(list),
             Fetch::Call(call) => self.call(call),
-            Fetch::Host(name) => match clock::addresses(name) {
+            Fetch::Host(host) => match clock::addresses(host.name()) {
                 Ok(addresses) => Answer::found(addresses.iter().map(ToString::to_string).collect()),
                 Err(reason) => Answer::Failed(reason),
             },
@@ -156,7 +156,8 @@ fn offline(what: &str) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::generate::{Gate, Outbound, Reach};
+    use crate::core::generate::api_path::PathPattern;
+    use crate::core::generate::{Gate, InstallBounds, Reach};
 
     fn world() -> World {
         let mut world =
@@ -171,8 +172,9 @@ mod tests {
 
     #[track_caller]
     fn call(path: &str) -> Answer {
-        let outbound = Outbound::default();
-        world().answer(&Gate::new(&Reach::Cluster, &outbound).call(path, None).expect("a good path"))
+        let bounds = InstallBounds::offline();
+        let fetch = Gate::new(&Reach::Cluster, &bounds).call(path, None, &PathPattern::of(path));
+        world().answer(&fetch.expect("a good path"))
     }
 
     #[test]
@@ -196,9 +198,9 @@ mod tests {
 
     #[test]
     fn namespaces_have_the_labels_of_the_values_file_too() {
-        let outbound = Outbound::default();
+        let bounds = InstallBounds::offline();
         let labels = |name: &str| {
-            let fetch = Gate::new(&Reach::Cluster, &outbound).namespace(name).expect("a good name");
+            let fetch = Gate::new(&Reach::Cluster, &bounds).namespace(name).expect("a good name");
             match world().answer(&fetch) {
                 Answer::Found(namespace) => namespace["metadata"]["labels"].clone(),
                 _ => Value::Null,

@@ -5,20 +5,26 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request};
 use kube::Client;
+use kube::client::Body;
+use kube::core::Status;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ClusterError;
+use super::apply::Basis;
+use super::error::causes;
 use super::kinds::ApiKind;
 use super::lean::{Lean, LeanList};
 use crate::telemetry::GenerateMetrics;
 
 /// Under which name writes appear in managed fields. Existing tools look for it.
-pub(crate) const FIELD_MANAGER: &str = "kyverno-generate";
+const FIELD_MANAGER: &str = "kyverno-generate";
 
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 const JSON: &str = "application/json";
@@ -26,10 +32,18 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+/// The most that is read of one answer unless less is wanted. Lists come in pages; a page that is larger is asked for again in
+/// smaller ones.
+pub(crate) const LARGEST_ANSWER: usize = 64 << 20;
+/// The most that is read of an answer that reports an error.
+const LARGEST_ERROR: usize = 1 << 20;
+
 /// A client that speaks JSON.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
+    /// The most bytes that are read of one answer, or of all pages of one list.
+    limit: usize,
     /// Where calls are counted.
     metrics: Option<GenerateMetrics>,
 }
@@ -41,6 +55,8 @@ pub struct Page {
     pub version: String,
     /// Where the next page starts; empty on the last.
     pub next: String,
+    /// How many bytes it took.
+    pub bytes: usize,
 }
 
 /// Which objects a list or a watch is about.
@@ -49,6 +65,8 @@ pub struct Selection {
     pub namespace: Option<String>,
     /// In the notation of a query; empty for all.
     pub labels: String,
+    /// The only object that is meant; empty for all. Permissions may be granted by that name.
+    pub name: String,
     /// Names and labels are enough.
     pub metadata_only: bool,
 }
@@ -62,7 +80,12 @@ pub enum Rehearsal {
 
 impl Api {
     pub fn new(client: Client) -> Self {
-        Self { client, metrics: None }
+        Self { client, limit: LARGEST_ANSWER, metrics: None }
+    }
+
+    /// The same, which stops reading an answer after so many bytes.
+    pub fn within(&self, limit: usize) -> Self {
+        Self { limit: limit.min(LARGEST_ANSWER), ..self.clone() }
     }
 
     /// The same, with its calls counted.
@@ -97,25 +120,43 @@ impl Api {
         limit: u32,
         from: &str,
     ) -> Result<Page, ClusterError> {
+        let mut limit = limit;
+        loop {
+            match self.page(kind, selection, limit, from).await {
+                // A few large objects fill a page; fewer of them do not.
+                Err(ClusterError::TooLarge { .. }) if limit > 1 => limit = (limit / 8).max(1),
+                page => return page,
+            }
+        }
+    }
+
+    async fn page(&self, kind: &ApiKind, selection: &Selection, limit: u32, from: &str) -> Result<Page, ClusterError> {
         let mut query = Query::new(kind.path(selection.namespace.as_deref(), None)?);
         query.add("limit", &limit.to_string());
         query.add("labelSelector", &selection.labels);
+        query.select_name(&selection.name);
         query.add("continue", from);
         let accept = if selection.metadata_only { METADATA_LIST } else { JSON };
-        let LeanList { metadata, items } =
-            self.send("list", &kind.plural_name(), Method::GET, &query.path, accept, None).await?;
+        let what = kind.plural_name();
+        let bytes = self.send("list", &what, Method::GET, &query.path, accept, None).await?;
+        let LeanList { metadata, items } = read("list", &what, &bytes)?;
         Ok(Page {
             items: items.into_iter().flatten().map(|Lean(item)| kind.named(item)).collect(),
             version: metadata.resource_version,
             next: metadata.next,
+            bytes: bytes.len(),
         })
     }
 
     /// All pages of a list that is expected to be short.
     pub async fn list_all(&self, kind: &ApiKind, selection: &Selection) -> Result<Vec<Value>, ClusterError> {
-        let (mut items, mut from) = (Vec::new(), String::new());
+        let (mut items, mut from, mut bytes) = (Vec::new(), String::new(), 0);
         loop {
             let page = self.list(kind, selection, 500, &from).await?;
+            bytes += page.bytes;
+            if bytes > self.limit {
+                return Err(ClusterError::TooLarge { resource: kind.plural_name(), limit: self.limit });
+            }
             items.extend(page.items);
             if page.next.is_empty() {
                 return Ok(items);
@@ -182,19 +223,18 @@ impl Api {
         self.json("patch", &kind.name(namespace, name), Method::PATCH, &query.path, JSON, body).await
     }
 
-    /// Deletes exactly the object with this UID.
+    /// Deletes exactly this object in exactly this version; a conflict if it is another by now.
     pub async fn delete(
         &self,
         kind: &ApiKind,
         namespace: Option<&str>,
         name: &str,
-        uid: &str,
+        Basis { uid, version }: Basis<'_>,
     ) -> Result<(), ClusterError> {
         let path = kind.path(namespace, Some(name))?;
-        let mut options = serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if !uid.is_empty() {
-            options["preconditions"] = serde_json::json!({"uid": uid});
-        }
+        let options = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid, "resourceVersion": version},
+        });
         let body = Some((JSON, &options));
         self.json("delete", &kind.name(namespace, name), Method::DELETE, &path, JSON, body).await?;
         Ok(())
@@ -203,7 +243,10 @@ impl Api {
     /// A path that has been checked already.
     pub async fn raw(&self, path: &str, body: Option<&str>) -> Result<Value, ClusterError> {
         let (verb, method) = if body.is_some() { ("post", Method::POST) } else { ("get", Method::GET) };
-        self.send(verb, path, method, path, JSON, body.map(|body| (JSON, body.as_bytes().to_vec()))).await
+        // The values of parameters may come from the cluster, and errors name the path.
+        let what = path.split('?').next().unwrap_or(path);
+        let body = body.map(|body| (JSON, body.as_bytes().to_vec()));
+        read(verb, what, &self.send(verb, what, method, path, JSON, body).await?)
     }
 
     /// What kinds there are: `/api` or `/apis`.
@@ -225,6 +268,7 @@ impl Api {
         query.add("resourceVersion", version);
         query.add("timeoutSeconds", &seconds.to_string());
         query.add("labelSelector", &selection.labels);
+        query.select_name(&selection.name);
         let accept = if selection.metadata_only { METADATA } else { JSON };
         self.count("watch");
         request("watch", &kind.plural_name(), Method::GET, &query.path, accept, None)
@@ -250,10 +294,11 @@ impl Api {
         body: Option<(&'static str, &Value)>,
     ) -> Result<Value, ClusterError> {
         let body = body.map(|(kind, body)| (kind, body.to_string().into_bytes()));
-        self.send(verb, what, method, path, accept, body).await
+        read(verb, what, &self.send(verb, what, method, path, accept, body).await?)
     }
 
-    async fn send<T: DeserializeOwned>(
+    /// The body of a good answer.
+    async fn send(
         &self,
         verb: &'static str,
         what: &str,
@@ -261,19 +306,34 @@ impl Api {
         path: &str,
         accept: &'static str,
         body: Option<(&'static str, Vec<u8>)>,
-    ) -> Result<T, ClusterError> {
+    ) -> Result<Bytes, ClusterError> {
         let request = request(verb, what, method, path, accept, body)?;
         self.count(verb);
-        let answer = timeout(LONGEST_CALL, self.client.request_text(request)).await;
-        let text = answer
-            .map_err(|_| ClusterError::too_slow(verb, what))?
-            .map_err(|error| ClusterError::of(verb, what, &error))?;
-        serde_json::from_str(&text).map_err(|error| ClusterError::Unreachable {
-            verb,
-            resource: what.to_owned(),
-            reason: format!("the answer is no JSON: {error}"),
-        })
+        let exchange = async {
+            let sent = self.client.send(request.map(Body::from)).await;
+            let (head, body) = sent.map_err(|error| ClusterError::of(verb, what, &error))?.into_parts();
+            let failed = head.status.is_client_error() || head.status.is_server_error();
+            let limit = if failed { LARGEST_ERROR } else { self.limit };
+            let body =
+                Limited::new(body, limit).collect().await.map_err(|error| match error.is::<LengthLimitError>() {
+                    true => ClusterError::TooLarge { resource: what.to_owned(), limit },
+                    false => ClusterError::Unreachable { verb, resource: what.to_owned(), reason: causes(&*error) },
+                })?;
+            let bytes = body.to_bytes();
+            if !failed {
+                return Ok(bytes);
+            }
+            // A proxy in between answers in words of its own.
+            let status = serde_json::from_slice::<Status>(&bytes).unwrap_or_default();
+            let code = head.status.as_u16();
+            Err(ClusterError::of_status(verb, what, &Status { code, ..status }))
+        };
+        timeout(LONGEST_CALL, exchange).await.map_err(|_| ClusterError::too_slow(verb, what))?
     }
+}
+
+fn read<T: DeserializeOwned>(verb: &'static str, what: &str, bytes: &[u8]) -> Result<T, ClusterError> {
+    serde_json::from_slice(bytes).map_err(|error| ClusterError::unreadable(verb, what, &error))
 }
 
 fn request(
@@ -322,6 +382,13 @@ impl Query {
             } else {
                 self.path.push_str(&format!("%{byte:02X}"));
             }
+        }
+    }
+
+    /// Selects one object, unless the name is empty.
+    fn select_name(&mut self, name: &str) {
+        if !name.is_empty() {
+            self.add("fieldSelector", &format!("metadata.name={name}"));
         }
     }
 

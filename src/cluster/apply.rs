@@ -9,7 +9,8 @@ use super::api::{Api, Rehearsal};
 use super::discovery::Discovery;
 use super::kinds::ApiKind;
 use super::lease::Tenure;
-use crate::core::generate::{Gate, Outbound, Reach, labels};
+use super::own_writes::OwnWrites;
+use crate::core::generate::{Gate, InstallBounds, Reach, WriteTarget, labels};
 use crate::core::resource::{ObjectKey, text_at};
 
 /// How an object is overwritten.
@@ -21,12 +22,28 @@ pub enum Method {
     Apply,
 }
 
+/// What became of an object that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    Done,
+    /// It was gone already.
+    Gone,
+    /// It has changed, and there is no reason any more to delete it.
+    Kept,
+}
+
+/// How often a deletion is repeated because the object has changed.
+const DELETE_ATTEMPTS: usize = 4;
+
 /// Writes with the rights of the service account, as long as this replica is the one that writes.
 #[derive(Clone)]
 pub struct Writer {
     api: Api,
     discovery: Arc<Discovery>,
     tenure: Tenure,
+    own_writes: Arc<OwnWrites>,
+    /// The namespace of the install, where no rule writes.
+    namespace: Arc<str>,
 }
 
 /// Why a write was not even sent.
@@ -40,6 +57,11 @@ pub enum WriteError {
     /// Another replica writes now.
     #[error("this replica does not hold the lease")]
     NotOurTurn,
+    /// Too many objects would be deleted because a policy is absent.
+    #[error(
+        "policy {policy} is absent, and the deletion of its {left} objects of a kind is held; if it is meant, create the policy again and delete it, or allow more with --delete-brake"
+    )]
+    Held { policy: String, left: usize },
 }
 
 impl WriteError {
@@ -47,26 +69,33 @@ impl WriteError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Cluster(error) => error.is_outage(),
-            Self::OutOfReach(_) => false,
+            Self::OutOfReach(_) | Self::Held { .. } => false,
             Self::NotOurTurn => true,
         }
     }
 }
 
 impl Writer {
-    pub fn new(api: Api, discovery: Arc<Discovery>, tenure: Tenure) -> Self {
-        Self { api, discovery, tenure }
+    pub fn new(api: Api, discovery: Arc<Discovery>, tenure: Tenure, namespace: &str) -> Self {
+        Self { api, discovery, tenure, own_writes: Arc::default(), namespace: namespace.into() }
+    }
+
+    pub fn own_writes(&self) -> &OwnWrites {
+        &self.own_writes
     }
 
     pub async fn read(&self, key: &ObjectKey) -> Result<Option<Value>, WriteError> {
         let kind = self.discovery.find(&key.gvk).await?;
-        let found = self.api.find(&kind, place(&kind, key), &key.name).await?;
+        let found = self.api.find(&kind, key.namespace.as_deref(), &key.name).await?;
         Ok(found.map(|object| kind.named(object)))
     }
 
     pub async fn create(&self, reach: &Reach, body: &Value) -> Result<Value, WriteError> {
-        let (key, kind) = self.pass(reach, body).await?;
-        Ok(self.api.create(&kind, key.namespace.as_deref(), body).await?)
+        let (kind, target) = self.pass(reach, body).await?;
+        let write = self.own_writes.begin(target.key());
+        let stored = self.api.create(&kind, address(&target).namespace, body).await?;
+        write.stored(&stored);
+        Ok(stored)
     }
 
     /// Overwrites an object. For a replacement the body names the version that it replaces.
@@ -77,28 +106,54 @@ impl Writer {
         method: Method,
         rehearsal: Rehearsal,
     ) -> Result<Value, WriteError> {
-        let (key, kind) = self.pass(reach, body).await?;
-        let namespace = key.namespace.as_deref();
-        Ok(match method {
-            Method::Replace => self.api.replace(&kind, namespace, &key.name, body, rehearsal).await?,
-            Method::Apply => self.api.apply(&kind, namespace, &key.name, body, rehearsal).await?,
-        })
+        let (kind, target) = self.pass(reach, body).await?;
+        let WriteAddress { namespace, name } = address(&target);
+        let write = self.own_writes.begin(target.key());
+        let stored = match method {
+            Method::Replace => self.api.replace(&kind, namespace, name, body, rehearsal).await?,
+            Method::Apply => self.api.apply(&kind, namespace, name, body, rehearsal).await?,
+        };
+        if rehearsal == Rehearsal::No {
+            write.stored(&stored);
+        }
+        Ok(stored)
     }
 
-    /// Deletes exactly this object; one that is gone already is fine.
-    pub async fn delete(&self, reach: &Reach, key: &ObjectKey, uid: &str) -> Result<(), WriteError> {
-        let kind = self.check(reach, key).await?;
-        match self.api.delete(&kind, key.namespace.as_deref(), &key.name, uid).await {
-            // A conflict means that another object has taken the name.
-            Ok(()) | Err(ClusterError::Missing { .. } | ClusterError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+    /// Deletes an object in the version in which it was seen. If it has changed since, `still` decides on the object as it
+    /// is stored now. Nothing is deleted if it is gone, or if another object has its name by now.
+    pub async fn delete(
+        &self,
+        reach: &Reach,
+        key: &ObjectKey,
+        seen: Basis<'_>,
+        still: impl Fn(&Value) -> bool,
+    ) -> Result<Deletion, WriteError> {
+        let uid = seen.uid.to_owned();
+        let mut version = seen.version.to_owned();
+        for _ in 0..DELETE_ATTEMPTS {
+            let (kind, target) = self.check(reach, key.clone()).await?;
+            let WriteAddress { namespace, name } = address(&target);
+            let basis = Basis { uid: &uid, version: &version };
+            match self.api.delete(&kind, namespace, name, basis).await {
+                Ok(()) => return Ok(Deletion::Done),
+                Err(ClusterError::Missing { .. }) => return Ok(Deletion::Gone),
+                Err(ClusterError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.api.find(&kind, namespace, name).await?.map(|object| kind.named(object)) {
+                Some(stored) if Basis::of(&stored).uid != uid => return Ok(Deletion::Gone),
+                Some(stored) if !still(&stored) => return Ok(Deletion::Kept),
+                Some(stored) => Basis::of(&stored).version.clone_into(&mut version),
+                None => return Ok(Deletion::Gone),
+            }
         }
+        Err(ClusterError::Conflict { resource: key.to_string() }.into())
     }
 
     /// Takes the labels of policy and rule off an object that is no longer followed.
     pub async fn release(&self, reach: &Reach, key: &ObjectKey) -> Result<(), WriteError> {
-        let kind = self.check(reach, key).await?;
-        self.relabel(&kind, key, |labels| {
+        let (kind, target) = self.check(reach, key.clone()).await?;
+        self.relabel(&kind, &target, |labels| {
             for label in [labels::POLICY_NAME, labels::POLICY_NAMESPACE, labels::RULE_NAME] {
                 labels.remove(label);
             }
@@ -108,8 +163,8 @@ impl Writer {
 
     /// Marks an object as a source of clones.
     pub async fn mark_source(&self, reach: &Reach, key: &ObjectKey) -> Result<(), WriteError> {
-        let kind = self.check(reach, key).await?;
-        self.relabel(&kind, key, |labels| {
+        let (kind, target) = self.check(reach, key.clone()).await?;
+        self.relabel(&kind, &target, |labels| {
             labels.insert(labels::CLONE_SOURCE.to_owned(), "".into());
         })
         .await
@@ -119,12 +174,12 @@ impl Writer {
     async fn relabel(
         &self,
         kind: &ApiKind,
-        key: &ObjectKey,
+        target: &WriteTarget,
         change: impl Fn(&mut Map<String, Value>),
     ) -> Result<(), WriteError> {
-        let namespace = key.namespace.as_deref();
+        let WriteAddress { namespace, name } = address(target);
         for last in [false, false, true] {
-            let Some(mut object) = self.api.find(kind, namespace, &key.name).await? else {
+            let Some(mut object) = self.api.find(kind, namespace, name).await? else {
                 return Ok(());
             };
             let labels = &mut object["metadata"]["labels"];
@@ -134,8 +189,13 @@ impl Writer {
                 return Ok(());
             }
             *labels = Value::Object(changed);
-            match self.api.replace(kind, namespace, &key.name, &object, Rehearsal::No).await {
-                Ok(_) | Err(ClusterError::Missing { .. }) => return Ok(()),
+            let write = self.own_writes.begin(target.key());
+            match self.api.replace(kind, namespace, name, &object, Rehearsal::No).await {
+                Ok(stored) => {
+                    write.stored(&stored);
+                    return Ok(());
+                }
+                Err(ClusterError::Missing { .. }) => return Ok(()),
                 Err(ClusterError::Conflict { .. }) if !last => {}
                 Err(error) => return Err(error.into()),
             }
@@ -144,31 +204,30 @@ impl Writer {
     }
 
     /// Judges the object as it will be written, whatever was planned.
-    async fn pass(&self, reach: &Reach, body: &Value) -> Result<(ObjectKey, Arc<ApiKind>), WriteError> {
-        let mut key = ObjectKey::of(body);
-        let kind = self.discovery.find(&key.gvk).await?;
-        key.namespace = place(&kind, &key).map(str::to_owned);
-        let kind = self.check(reach, &key).await?;
-        Ok((key, kind))
+    async fn pass(&self, reach: &Reach, body: &Value) -> Result<(Arc<ApiKind>, WriteTarget), WriteError> {
+        self.check(reach, ObjectKey::of(body)).await
     }
 
-    async fn check(&self, reach: &Reach, key: &ObjectKey) -> Result<Arc<ApiKind>, WriteError> {
+    /// Asks the gate about the very resource that the write goes to.
+    async fn check(&self, reach: &Reach, key: ObjectKey) -> Result<(Arc<ApiKind>, WriteTarget), WriteError> {
         if !self.tenure.is_held() {
             return Err(WriteError::NotOurTurn);
         }
-        Gate::new(reach, &Outbound::default())
-            .target(key)
-            .map_err(|refusal| WriteError::OutOfReach(refusal.to_string()))?;
-        Ok(self.discovery.find(&key.gvk).await?)
+        let kind = self.discovery.find(&key.gvk).await?;
+        let bounds = InstallBounds::of_cluster(self.discovery.kinds().catalog(), self.namespace.clone());
+        let target = Gate::new(reach, &bounds).write(key, kind.scope);
+        Ok((kind, target.map_err(|refusal| WriteError::OutOfReach(refusal.to_string()))?))
     }
 }
 
-/// The namespace of an object. Of a kind that is known only when the rule runs, nobody could demand one: it is `default` then.
-fn place<'k>(kind: &ApiKind, key: &'k ObjectKey) -> Option<&'k str> {
-    match key.namespace.as_deref() {
-        None if kind.is_namespaced() => Some("default"),
-        given => given,
-    }
+/// Where a write goes.
+struct WriteAddress<'t> {
+    namespace: Option<&'t str>,
+    name: &'t str,
+}
+
+fn address(target: &WriteTarget) -> WriteAddress<'_> {
+    WriteAddress { namespace: target.key().namespace.as_deref(), name: &target.key().name }
 }
 
 /// The object that is written over, in one version of it.
@@ -191,25 +250,4 @@ pub fn replacement(wanted: &Value, basis: Basis<'_>) -> Value {
     body["metadata"]["resourceVersion"] = basis.version.into();
     body["metadata"]["uid"] = basis.uid.into();
     body
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::resource::Gvk;
-
-    #[test]
-    fn what_names_no_namespace_is_looked_for_where_it_is_written() {
-        let key = |kind: &str, namespace: Option<&str>| ObjectKey {
-            gvk: Gvk::new("v1", kind),
-            namespace: namespace.map(str::to_owned),
-            name: "a".to_owned(),
-        };
-        let place_of = |kind: &str, namespace: Option<&str>| {
-            place(&ApiKind::builtin("v1", kind), &key(kind, namespace)).map(str::to_owned)
-        };
-        assert_eq!(place_of("ConfigMap", None).as_deref(), Some("default"));
-        assert_eq!(place_of("ConfigMap", Some("b")).as_deref(), Some("b"));
-        assert_eq!(place_of("Namespace", None), None);
-    }
 }

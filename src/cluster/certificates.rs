@@ -4,7 +4,6 @@
 //! replica can win, and `rotation` decides the next step from what is stored. What it serves and whether API servers
 //! trust that is published as a [`Report`].
 
-mod bundle;
 mod issue;
 mod rotation;
 mod stored;
@@ -12,36 +11,23 @@ mod stored;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::stream::{self, StreamExt};
+use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
-use kube::core::PartialObjectMeta;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
 pub use issue::Unit;
 
 use super::ClusterError;
-use bundle::{Change, Configuration, Target};
+use super::configurations::{self, Change, Target, Wanted};
+use super::upkeep::{Changes, RESYNC, SETTLE, call, configuration_changes, drain, retry_pause, secret_changes};
 use issue::UnitError;
 use rotation::{Step, next_step};
 use stored::{Renewal, Stored};
-
-/// No single call may hold up the others for longer.
-const CALL_TIME: Duration = Duration::from_secs(15);
-/// Everything is compared anew at least this often, whatever the watches say.
-const RESYNC: Duration = Duration::from_secs(300);
-/// What an API server takes to notice a changed webhook configuration: ready means that the first call succeeds.
-const SETTLE: Duration = Duration::from_millis(500);
-const FIRST_RETRY: Duration = Duration::from_millis(250);
-const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// What the keeper must know.
 #[derive(Clone, Debug)]
@@ -57,9 +43,6 @@ pub struct Settings {
     /// How long API servers and replicas get to see a change before the next one relies on it.
     pub grace: Duration,
 }
-
-/// Says when something may have changed.
-type Changes = stream::SelectAll<stream::BoxStream<'static, ()>>;
 
 /// Where things stand.
 #[derive(Clone, Debug, Default)]
@@ -137,21 +120,13 @@ impl Keeper {
     /// Whatever may have changed what this keeper looks at.
     fn changes(&self) -> Changes {
         let Settings { namespace, secret, .. } = &self.settings;
-        let secrets = Api::namespaced(self.client.clone(), namespace);
         let mut changes = self.configuration_changes();
-        changes.push(touches::<Secret>("secrets", secret, secrets));
+        changes.push(secret_changes(&self.client, namespace, secret));
         changes
     }
 
     fn configuration_changes(&self) -> Changes {
-        let names = &self.settings.configurations;
-        let validating = names.iter().map(|name| self.touches::<ValidatingWebhookConfiguration>(name));
-        let mutating = names.iter().map(|name| self.touches::<MutatingWebhookConfiguration>(name));
-        stream::select_all(validating.chain(mutating))
-    }
-
-    fn touches<C: Configuration + 'static>(&self, name: &str) -> stream::BoxStream<'static, ()> {
-        touches::<C>(C::PLURAL, name, Api::all(self.client.clone()))
+        configuration_changes(&self.client, &self.settings.configurations)
     }
 
     /// Goes as many steps as can be gone now; gives how long there is nothing to do.
@@ -159,7 +134,9 @@ impl Keeper {
         loop {
             let (found, stored) = self.load().await?;
             let trust = match &stored {
-                Some(stored) => bundle::ensure(&self.client, &self.target, &stored.bundle()).await,
+                Some(stored) => {
+                    configurations::ensure(&self.client, &self.target, Wanted::Bundle(&stored.bundle())).await
+                }
                 None => Ok(Change::None),
             };
             if let Some(stored) = &stored {
@@ -182,45 +159,36 @@ impl Keeper {
                 (step, stored) => self.advance(step, stored, now)?,
             };
             info!(?step, "Certificates move on");
-            match self.store(found, &changed).await {
-                // Another replica was faster: what it wrote is read next.
-                Err(error) if error.is_lost_race() => debug!("Another replica moved on first"),
-                other => other?,
-            }
+            self.store(found, &changed).await?;
         }
     }
 
     /// The Secret as it is, and what it says if that can be used.
-    async fn load(&mut self) -> Result<(Option<Secret>, Option<Stored>), KeeperError> {
+    async fn load(&mut self) -> Result<(Secret, Option<Stored>), KeeperError> {
         let Settings { namespace, secret, .. } = &self.settings;
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let resource = format!("secrets/{namespace}/{secret}");
-        let mut found = call("get", &resource, api.get_opt(secret)).await?;
-        let now = Timestamp::now();
-        if found.is_none()
-            && let Some(known) = self.known.as_ref().filter(|known| known.current.validity.until > now)
-        {
-            // Deleted under us: what is served and trusted is written back rather than exchanged in a hurry. Until that has
-            // succeeded it is known here alone.
-            warn!(%resource, "Secret is gone, writing it back");
-            match self.store(None, known).await {
-                Err(error) if error.is_lost_race() => debug!("Another replica wrote it back first"),
-                other => other?,
-            }
-            found = call("get", &resource, api.get_opt(secret)).await?;
-            if found.is_none() {
-                return Err(ClusterError::Conflict { resource }.into());
-            }
-        }
-        let Some(found) = found else { return Ok((None, None)) };
-        match Stored::read(&found, &self.names) {
-            Ok(stored) => {
-                self.known = Some(stored.clone());
-                Ok((Some(found), Some(stored)))
-            }
-            Err(error) => {
-                warn!(%resource, %error, "Secret cannot be used, making new certificates");
-                Ok((Some(found), None))
+        loop {
+            let found = call("get", &resource, api.get_opt(secret)).await?;
+            let found = found.ok_or_else(|| ClusterError::NotInstalled { resource: resource.clone() })?;
+            let empty = found.data.as_ref().is_none_or(|data| data.is_empty());
+            let known = self.known.as_ref().filter(|known| known.current.validity.until > Timestamp::now());
+            match (Stored::read(&found, &self.names), known) {
+                (Ok(stored), _) => {
+                    self.known = Some(stored.clone());
+                    return Ok((found, Some(stored)));
+                }
+                // Deleted and shipped anew: what is served and trusted is written back rather than exchanged in a hurry. Until
+                // that has succeeded it is known here alone.
+                (Err(_), Some(known)) if empty => {
+                    warn!(%resource, "Secret was emptied, writing it back");
+                    self.store(found, known).await?;
+                }
+                (Err(_), None) if empty => return Ok((found, None)),
+                (Err(error), _) => {
+                    warn!(%resource, %error, "Secret cannot be used, making new certificates");
+                    return Ok((found, None));
+                }
             }
         }
     }
@@ -244,20 +212,17 @@ impl Keeper {
         Ok(next)
     }
 
-    async fn store(&self, found: Option<Secret>, stored: &Stored) -> Result<(), ClusterError> {
+    /// The resource version in what was found makes this a write that only one replica can win.
+    async fn store(&self, mut found: Secret, stored: &Stored) -> Result<(), ClusterError> {
         let Settings { namespace, secret, .. } = &self.settings;
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let resource = format!("secrets/{namespace}/{secret}");
         let params = PostParams { field_manager: Some("writ".to_owned()), ..PostParams::default() };
-        match found {
-            None => {
-                call("create", &resource, api.create(&params, &stored.to_secret(secret))).await?;
-            }
-            // The resource version in what was found makes this a write that only one replica can win.
-            Some(mut found) => {
-                stored.write(&mut found);
-                call("update", &resource, api.replace(secret, &params, &found)).await?;
-            }
+        stored.write(&mut found);
+        match call("update", &resource, api.replace(secret, &params, &found)).await {
+            // Another replica was faster: what it wrote is read next.
+            Err(error) if error.is_lost_race() => debug!("Another replica wrote the certificates first"),
+            other => drop(other?),
         }
         Ok(())
     }
@@ -319,7 +284,7 @@ impl FixedBundle {
                 }
                 continue;
             };
-            let pause = match bundle::ensure(&keeper.client, &keeper.target, &wanted).await {
+            let pause = match configurations::ensure(&keeper.client, &keeper.target, Wanted::Bundle(&wanted)).await {
                 Ok(_) => {
                     failures = 0;
                     told(None);
@@ -344,43 +309,4 @@ impl FixedBundle {
 
 fn distrust(error: &ClusterError) -> String {
     format!("API servers may not trust the certificate: {error}")
-}
-
-/// Several changes that are known already are one.
-fn drain(changes: &mut Changes) {
-    while changes.next().now_or_never().flatten().is_some() {}
-}
-
-fn retry_pause(failures: u32) -> Duration {
-    (FIRST_RETRY * (1 << failures.min(7))).min(LAST_RETRY)
-}
-
-/// A stream that says when an object may have changed; failures are told and retried for ever.
-fn touches<K>(resource: &'static str, name: &str, api: Api<PartialObjectMeta<K>>) -> stream::BoxStream<'static, ()>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
-{
-    let resource = format!("{resource}/{name}");
-    watcher(api, watcher::Config::default().fields(&format!("metadata.name={name}")))
-        .default_backoff()
-        .filter_map(move |event| {
-            let told = event.map(|_| ()).map_err(|error| ClusterError::of_watch(&resource, &error));
-            if let Err(error) = &told {
-                warn!(%error, "Watch interrupted");
-            }
-            std::future::ready(told.ok())
-        })
-        .boxed()
-}
-
-/// One call with its time limit and its errors sorted.
-async fn call<T>(
-    verb: &'static str,
-    resource: &str,
-    call: impl Future<Output = kube::Result<T>>,
-) -> Result<T, ClusterError> {
-    match timeout(CALL_TIME, call).await {
-        Ok(result) => result.map_err(|error| ClusterError::of(verb, resource, &error)),
-        Err(_elapsed) => Err(ClusterError::too_slow(verb, resource)),
-    }
 }

@@ -32,6 +32,8 @@ pub enum Happening {
     Failed { policy: PolicyKey, rule: String, trigger: ObjectKey, error: String },
     /// A policy cannot be used as it is.
     SetAside { policy: PolicyKey, problem: String },
+    /// A policy was stored without a review of its author.
+    Unreviewed { policy: PolicyKey, notice: &'static str },
 }
 
 /// Takes happenings from everybody.
@@ -144,6 +146,10 @@ fn describe(happening: &Happening, instance: &str, now: Timestamp) -> Vec<Value>
         Happening::SetAside { policy, problem } => {
             let note = format!("policy {} is set aside: {problem}", policy.name);
             vec![event(&key(policy), None, ["Warning", "PolicyError", "None"], note)]
+        }
+        Happening::Unreviewed { policy, notice } => {
+            let note = format!("policy {}: {notice}", policy.name);
+            vec![event(&key(policy), None, ["Warning", "PolicyUnreviewed", "None"], note)]
         }
     }
 }

@@ -23,7 +23,7 @@ use super::watch::{Event, follow, strip};
 use super::{ClusterError, error::causes};
 use crate::core::expr::Runtime;
 use crate::core::generate::global::{GlobalEntry, GlobalPoll, GlobalResource, GlobalSource};
-use crate::core::generate::{Answer, GlobalFetch, Outbound};
+use crate::core::generate::{Answer, Gate, GlobalFetch, InstallBounds, Outbound, Reach};
 use crate::core::resource::ObjectKey;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -130,14 +130,14 @@ impl Globals {
         known.collect()
     }
 
-    pub(super) fn answer(&self, fetch: &GlobalFetch) -> Result<Answer, ClusterError> {
+    pub(super) fn answer(&self, fetch: &GlobalFetch, bounds: &InstallBounds) -> Result<Answer, ClusterError> {
         let mut held = self.held();
         let found = fetch.readings().find(|(entry, _)| held.shelves.contains_key(*entry));
         let Some((name, projection)) = found else {
             return if held.listed { Ok(Answer::Absent) } else { Err(not_yet("the entries are still being listed")) };
         };
         let Some(shelf) = held.shelves.get_mut(name) else { return Ok(Answer::Absent) };
-        if let Some(Err(refusal)) = shelf.entry.as_ref().map(|entry| entry.check_reach(fetch)) {
+        if let Some(Err(refusal)) = shelf.entry.as_ref().map(|entry| entry.check_reach(fetch, bounds)) {
             return Ok(Answer::Failed(refusal.to_string()));
         }
         match &shelf.content {
@@ -163,13 +163,17 @@ impl Globals {
 
     async fn follow(&self, entry: &Arc<GlobalEntry>, resource: &GlobalResource, way: &Way) {
         let kind = self.find(entry, resource, way).await;
-        if resource.namespace.is_some() && !kind.is_namespaced() {
-            let reason = format!("{} are in no namespace", kind.plural_name());
-            return self.fill(entry, Content::Failed(reason));
+        let bounds = way.bounds();
+        if let Err(refusal) = Gate::new(&Reach::Cluster, &bounds).resource(
+            &resource.group,
+            &resource.resource,
+            resource.namespace.as_deref(),
+        ) {
+            return self.fill(entry, Content::Failed(refusal.to_string()));
         }
         let selection = Selection { namespace: resource.namespace.clone(), ..Selection::default() };
         let (sender, events) = channel(64);
-        tokio::join!(follow(way.api.clone(), kind, selection, sender), self.take(entry, events));
+        tokio::join!(follow(way.api.clone(), kind, selection, sender), self.take(entry, events, &bounds));
     }
 
     async fn find(&self, entry: &Arc<GlobalEntry>, resource: &GlobalResource, way: &Way) -> Arc<ApiKind> {
@@ -191,11 +195,12 @@ impl Globals {
         }
     }
 
-    async fn take(&self, entry: &Arc<GlobalEntry>, mut events: Receiver<Event>) {
+    async fn take(&self, entry: &Arc<GlobalEntry>, mut events: Receiver<Event>, bounds: &InstallBounds) {
         let mut listed: Option<BTreeMap<ObjectKey, Arc<Value>>> = None;
         while let Some(event) = events.recv().await {
             match event {
                 Event::Listing => listed = Some(BTreeMap::new()),
+                Event::Listed(object) | Event::Changed(object) if bounds.owns(&ObjectKey::of(&object)) => {}
                 Event::Listed(mut object) => {
                     strip(&mut object);
                     listed.get_or_insert_default().insert(ObjectKey::of(&object), Arc::new(object));
@@ -287,7 +292,16 @@ pub struct Way {
     pub api: Api,
     pub discovery: Arc<Discovery>,
     pub reader: Reader,
-    pub outbound: Outbound,
+    pub outbound: Arc<Outbound>,
+    /// The namespace of the install.
+    pub namespace: String,
+}
+
+impl Way {
+    fn bounds(&self) -> InstallBounds {
+        let catalog = self.discovery.kinds().catalog();
+        InstallBounds::of_cluster(catalog, &*self.namespace).with_outbound(self.outbound.clone())
+    }
 }
 
 impl Held {
@@ -345,7 +359,7 @@ enum Unanswered {
 }
 
 async fn ask(poll: &GlobalPoll, way: &Way) -> Result<Value, Unanswered> {
-    let fetch = poll.fetch(&way.outbound).map_err(|refusal| Unanswered::Failed(refusal.to_string()))?;
+    let fetch = poll.fetch(&way.bounds()).map_err(|refusal| Unanswered::Failed(refusal.to_string()))?;
     let answer = way.reader.answer(&fetch).await.map_err(|error| match error {
         outage if outage.is_outage() => Unanswered::Outage(outage),
         other => Unanswered::Failed(other.to_string()),

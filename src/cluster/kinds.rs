@@ -26,6 +26,7 @@ pub struct ApiKind {
 pub struct Kinds {
     all: Vec<Arc<ApiKind>>,
     by_gvk: BTreeMap<Gvk, usize>,
+    catalog: Arc<Catalog>,
 }
 
 impl ApiKind {
@@ -120,6 +121,7 @@ impl Kinds {
                     .for_each(|kind| kinds.add(kind));
             }
         }
+        kinds.catalog = Arc::new(catalog(&kinds.all));
         kinds
     }
 
@@ -160,19 +162,23 @@ impl Kinds {
     }
 
     /// The same as a value of the engine, with one entry for each subresource.
-    pub fn catalog(&self) -> Catalog {
-        Catalog::new(self.all.iter().flat_map(|kind| {
-            let ApiKind { gvk, plural, scope, subresources, .. } = &**kind;
-            std::iter::once("").chain(subresources.iter().map(String::as_str)).map(move |subresource| ApiResource {
-                group: gvk.group.clone(),
-                version: gvk.version.clone(),
-                kind: gvk.kind.clone(),
-                plural: plural.clone(),
-                subresource: subresource.to_owned(),
-                scope: *scope,
-            })
-        }))
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.clone()
     }
+}
+
+fn catalog(kinds: &[Arc<ApiKind>]) -> Catalog {
+    Catalog::new(kinds.iter().flat_map(|kind| {
+        let ApiKind { gvk, plural, scope, subresources, .. } = &**kind;
+        std::iter::once("").chain(subresources.iter().map(String::as_str)).map(move |subresource| ApiResource {
+            group: gvk.group.clone(),
+            version: gvk.version.clone(),
+            kind: gvk.kind.clone(),
+            plural: plural.clone(),
+            subresource: subresource.to_owned(),
+            scope: *scope,
+        })
+    }))
 }
 
 fn read(group: &str, version: &str, resource: &Value) -> Option<ApiKind> {

@@ -122,17 +122,7 @@ impl Lease {
     async fn attempt(&mut self) -> Result<bool, ClusterError> {
         let now = Timestamp::now().to_string();
         let Some(mut lease) = self.api.find(&self.kind, Some(&self.namespace), &self.name).await? else {
-            let lease = json!({
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {"name": self.name, "namespace": self.namespace},
-                "spec": self.spec(&now, &now, 0),
-            });
-            return match self.api.create(&self.kind, Some(&self.namespace), &lease).await {
-                Ok(_) => Ok(true),
-                Err(ClusterError::Exists { .. } | ClusterError::Conflict { .. }) => Ok(false),
-                Err(error) => Err(error),
-            };
+            return Err(ClusterError::NotInstalled { resource: self.kind.name(Some(&self.namespace), &self.name) });
         };
         let holder = text_at(&lease, &["spec", "holderIdentity"]);
         let ours = holder == self.identity;

@@ -1,14 +1,17 @@
 //! The webhook configuration for the objects that rules are about, written from what the policies need.
 //!
-//! It calls the same Service, with the same authority, as the configuration of the install, and it belongs to that one: who
-//! uninstalls it removes both. Every entry fails open and leaves Writ's own namespace alone, and kube-system unless operators
-//! select namespaces themselves.
+//! The manifests ship it empty. It calls the same Service, with the same CA, as the configuration of the install, and it belongs
+//! to that one: who uninstalls it removes both. Every entry fails open and leaves Writ's own namespace and kube-node-lease alone,
+//! and kube-system unless operators select namespaces themselves. Entries for Policies are for their namespaces only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 use tracing::info;
 
+use super::configurations::split_url;
+use super::keys::KeyReader;
 use super::kinds::ApiKind;
 use super::{Api, ClusterError, Rehearsal};
 use crate::core::generate::registration::{Hook, HookRule, HookScope, Purpose};
@@ -16,8 +19,13 @@ use crate::core::matching::Operation;
 use crate::core::resource::text_at;
 use crate::core::settings::WebhookSettings;
 
+/// Where every namespace has its own name.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+const NODE_LEASES: &str = "kube-node-lease";
 /// How often somebody else may be faster.
 const MOST_CONFLICTS: usize = 8;
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Writes the configuration.
 #[derive(Clone)]
@@ -25,6 +33,7 @@ pub struct Registrar {
     api: Api,
     names: Names,
     kind: ApiKind,
+    keys: KeyReader,
 }
 
 /// What is called how in this install.
@@ -36,7 +45,7 @@ pub struct Names {
     pub configuration: String,
     /// The namespace of the install.
     pub namespace: String,
-    /// The path that entries call.
+    /// The path that entries call, before the token.
     pub path: String,
 }
 
@@ -52,9 +61,9 @@ enum Way {
 }
 
 impl Registrar {
-    pub fn new(api: Api, names: Names) -> Self {
+    pub fn new(api: Api, names: Names, keys: KeyReader) -> Self {
         let kind = ApiKind::builtin("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
-        Self { api, names, kind }
+        Self { api, names, kind, keys }
     }
 
     /// Makes the configuration say exactly this. For whoever leads.
@@ -98,9 +107,7 @@ impl Registrar {
         let mut attempts = 0;
         loop {
             match self.try_put(hooks, settings, way).await {
-                Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. } | ClusterError::Missing { .. })
-                    if attempts < MOST_CONFLICTS =>
-                {
+                Err(ClusterError::Conflict { .. } | ClusterError::Missing { .. }) if attempts < MOST_CONFLICTS => {
                     attempts += 1;
                 }
                 outcome => return outcome,
@@ -116,20 +123,15 @@ impl Registrar {
         }
         let owner = self.api.get(&self.kind, None, installed).await.map_err(|error| match error {
             // Told apart from a configuration that is only just being deleted: trying again does not help.
-            ClusterError::Missing { resource } => ClusterError::Rejected {
-                verb: "follow",
-                resource,
-                reason: "it does not exist; it is part of the install".to_owned(),
-            },
+            ClusterError::Missing { resource } => ClusterError::NotInstalled { resource },
             error => error,
         })?;
-        let wanted: Vec<Value> = hooks.iter().map(|hook| self.render(hook, settings, &owner)).collect();
         let Some(found) = found else {
-            let body = self.whole(&owner, settings, wanted);
-            self.api.create(&self.kind, None, &body).await?;
-            info!(name = configuration, "Webhook configuration created");
-            return Ok(());
+            return Err(ClusterError::NotInstalled { resource: self.kind.name(None, configuration) });
         };
+        let keys = self.keys.ready().await;
+        let render = |hook: &Hook| self.render(hook, settings, &owner, keys.called.reveal());
+        let wanted: Vec<Value> = hooks.iter().map(render).collect();
         let present = found.get("webhooks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let next = match way {
             Way::Replace if wears(&found, settings) => replace(present, wanted),
@@ -139,6 +141,10 @@ impl Registrar {
         if let Some(next) = next {
             let mut body = self.whole(&owner, settings, next);
             body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
+            // By it kubectl knows what the manifests have said before.
+            if let Some(applied) = found.pointer("/metadata/annotations").and_then(|all| all.get(LAST_APPLIED)) {
+                body["metadata"]["annotations"][LAST_APPLIED] = applied.clone();
+            }
             self.api.replace(&self.kind, None, configuration, &body, Rehearsal::No).await?;
             info!(name = configuration, "Webhook configuration changed");
         }
@@ -169,14 +175,17 @@ impl Registrar {
         body
     }
 
-    fn render(&self, hook: &Hook, settings: &WebhookSettings, owner: &Value) -> Value {
-        let Hook { purpose, policy, rules, match_conditions, timeout_seconds } = hook;
+    fn render(&self, hook: &Hook, settings: &WebhookSettings, owner: &Value, token: &str) -> Value {
+        let Hook { purpose, policy, namespaces, rules, match_conditions, timeout_seconds } = hook;
         let word = match purpose {
             Purpose::Intake => "intake",
             Purpose::Preview => "preview",
         };
         let (name, path) = match policy {
-            None => (format!("{word}.writ.dev"), self.names.path.clone()),
+            None if namespaces.is_empty() => (format!("{word}.writ.dev"), self.names.path.clone()),
+            None => {
+                (format!("{word}-{}.namespaced.writ.dev", fingerprint(hook)), format!("{}/namespaced", self.names.path))
+            }
             Some(key) => {
                 let path = format!("{}/policy/{key}", self.names.path);
                 let name = match &key.namespace {
@@ -187,9 +196,10 @@ impl Registrar {
             }
         };
         let mut client = owner.pointer("/webhooks/0/clientConfig").cloned().unwrap_or_else(|| json!({}));
+        let path = format!("{path}/{token}");
         match client.get_mut("service") {
             Some(service) => service["path"] = path.into(),
-            None => client["url"] = redirect(text_at(&client, &["url"]), &path).into(),
+            None => client["url"] = format!("{}{path}", split_url(text_at(&client, &["url"])).0).into(),
         }
         let mut entry = json!({
             "name": name,
@@ -199,7 +209,7 @@ impl Registrar {
             "matchPolicy": "Equivalent",
             "sideEffects": "NoneOnDryRun",
             "timeoutSeconds": timeout_seconds,
-            "namespaceSelector": namespaces(settings.namespace_selector.as_ref(), &self.names.namespace),
+            "namespaceSelector": selector(settings.namespace_selector.as_ref(), &self.names.namespace, namespaces),
             "objectSelector": settings.object_selector.clone().unwrap_or_else(|| json!({})),
             "rules": rules.iter().map(render_rule).collect::<Vec<_>>(),
         });
@@ -211,15 +221,26 @@ impl Registrar {
     }
 }
 
-/// The namespaces whose requests are sent: those that operators select, and never Writ's own.
-fn namespaces(selected: Option<&Value>, own: &str) -> Value {
-    let all_but = |names: &[&str]| json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": names});
-    let Some(selected) = selected else {
-        return json!({"matchExpressions": [all_but(&["kube-system", own])]});
-    };
-    let mut selector = selected.clone();
-    let mut expressions = selected["matchExpressions"].as_array().cloned().unwrap_or_default();
-    expressions.push(all_but(&[own]));
+/// A short name for what an entry of Policies asks for, whichever their namespaces.
+fn fingerprint(hook: &Hook) -> String {
+    let rules: Vec<Value> = hook.rules.iter().map(render_rule).collect();
+    let text = json!([rules, hook.timeout_seconds]).to_string();
+    hex::encode(&Sha256::digest(text.as_bytes())[..6])
+}
+
+/// The namespaces whose requests are sent: those that operators select, of these those that the entry is for, and never
+/// Writ's own. Every node renews its lease in kube-node-lease every few seconds: no rule is worth a call for each.
+fn selector(selected: Option<&Value>, own: &str, only: &BTreeSet<String>) -> Value {
+    let by_name = |operator: &str, names: Value| json!({"key": NAME_LABEL, "operator": operator, "values": names});
+    let mut selector = selected.cloned().unwrap_or_else(|| json!({}));
+    let mut expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
+    expressions.push(match selected {
+        Some(_) => by_name("NotIn", json!([NODE_LEASES, own])),
+        None => by_name("NotIn", json!(["kube-system", NODE_LEASES, own])),
+    });
+    if !only.is_empty() {
+        expressions.push(by_name("In", json!(only)));
+    }
     selector["matchExpressions"] = expressions.into();
     selector
 }
@@ -265,13 +286,6 @@ fn render_conditions(conditions: &[(String, String)]) -> Value {
     conditions.iter().map(|(name, expression)| json!({"name": name, "expression": expression})).collect()
 }
 
-/// An address with another path.
-fn redirect(url: &str, path: &str) -> String {
-    let start = url.find("://").map_or(0, |scheme| scheme + 3);
-    let end = url[start..].find('/').map_or(url.len(), |slash| start + slash);
-    format!("{}{path}", &url[..end])
-}
-
 /// The part of a refusal that is about the conditions.
 fn plain(reason: &str) -> String {
     reason.split_once("matchConditions").map_or(reason, |(_, rest)| rest).to_owned()
@@ -301,6 +315,7 @@ fn extend(present: &[Value], wanted: Vec<Value>) -> Option<Vec<Value>> {
             }
         }
         entry["rules"] = rules.into();
+        join_namespaces(&mut entry, &next[position]);
         // Policies that are not known here may have asked for more time.
         let timeout = |entry: &Value| entry["timeoutSeconds"].as_u64();
         if timeout(&next[position]) > timeout(&entry) {
@@ -312,6 +327,21 @@ fn extend(present: &[Value], wanted: Vec<Value>) -> Option<Vec<Value>> {
         }
     }
     changed.then_some(next)
+}
+
+/// Adds the namespaces that a present entry is for to those of an entry of the same name.
+fn join_namespaces(entry: &mut Value, present: &Value) {
+    let is_for = |expression: &&Value| expression["key"] == NAME_LABEL && expression["operator"] == "In";
+    let values = |entry: &Value| -> BTreeSet<String> {
+        let expressions = entry.pointer("/namespaceSelector/matchExpressions").and_then(Value::as_array);
+        let values = expressions.into_iter().flatten().filter(is_for).filter_map(|found| found["values"].as_array());
+        values.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let all: BTreeSet<String> = values(entry).into_iter().chain(values(present)).collect();
+    let expressions = entry.pointer_mut("/namespaceSelector/matchExpressions").and_then(Value::as_array_mut);
+    if let Some(expression) = expressions.into_iter().flatten().rfind(|expression| is_for(&&**expression)) {
+        expression["values"] = json!(all);
+    }
 }
 
 /// Whether an entry says all that another says; the API server adds nothing but defaults.
@@ -370,17 +400,38 @@ mod tests {
 
     #[test]
     fn operators_shape_every_entry() {
+        let all = BTreeSet::new();
         assert_eq!(
-            namespaces(None, "writ-system")["matchExpressions"][0]["values"],
-            json!(["kube-system", "writ-system"])
+            selector(None, "writ-system", &all)["matchExpressions"][0]["values"],
+            json!(["kube-system", "kube-node-lease", "writ-system"])
         );
         let chosen = json!({"matchLabels": {"team": "a"}});
-        let selector = namespaces(Some(&chosen), "writ-system");
+        let selector = selector(Some(&chosen), "writ-system", &all);
         assert_eq!(selector["matchLabels"], chosen["matchLabels"]);
-        assert_eq!(selector["matchExpressions"][0]["values"], json!(["writ-system"]), "never its own");
+        assert_eq!(
+            selector["matchExpressions"][0]["values"],
+            json!(["kube-node-lease", "writ-system"]),
+            "never its own"
+        );
         let pair = |name: &str, expression: &str| (name.to_owned(), expression.to_owned());
         let conditions = joined(&[pair("a", "1"), pair("b", "2")], &[pair("b", "3"), pair("c", "4")]);
         assert_eq!(conditions, [pair("a", "1"), pair("b", "2"), pair("b.settings", "3"), pair("c", "4")]);
+    }
+
+    #[test]
+    fn entries_of_policies_are_for_their_namespaces() {
+        let entry = |names: &[&str]| {
+            let only: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let mut entry = entry("a", vec![rule(&["pods"], &["CREATE"])]);
+            entry["namespaceSelector"] = selector(None, "writ-system", &only);
+            entry
+        };
+        let only = |entry: &Value| entry["namespaceSelector"]["matchExpressions"][1].clone();
+        assert_eq!(only(&entry(&["b"])), json!({"key": NAME_LABEL, "operator": "In", "values": ["b"]}));
+        let next = extend(&[entry(&["b"])], vec![entry(&["a"])]).expect("one more namespace");
+        assert_eq!(only(&next[0])["values"], json!(["a", "b"]));
+        assert_eq!(extend(&next, vec![entry(&["a"])]), None);
+        assert_eq!(replace(&next, vec![entry(&["a"])]).expect("one less").len(), 1);
     }
 
     #[test]
@@ -391,11 +442,5 @@ mod tests {
         assert!(!wears(&json!({"metadata": {"labels": {"a": "x"}}}), &settings));
         assert!(!wears(&json!({"metadata": {}}), &settings));
         assert!(wears(&json!({"metadata": {}}), &WebhookSettings::default()));
-    }
-
-    #[test]
-    fn addresses_keep_their_host() {
-        assert_eq!(redirect("https://localhost:9443/validate", "/x"), "https://localhost:9443/x");
-        assert_eq!(redirect("https://localhost:9443", "/x"), "https://localhost:9443/x");
     }
 }

@@ -5,16 +5,24 @@ use serde_json::{Value, json};
 
 use super::kinds::ApiKind;
 use super::{Api, ClusterError};
-use crate::core::generate::request::State;
 use crate::core::resource::text_at;
 
 /// What is to be said about a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     Ready,
-    NotReady { because: String },
+    NotReady {
+        because: String,
+    },
+    /// Admission has not reviewed it; the operator decides whether it runs.
+    Unreviewed {
+        runs: bool,
+        notice: &'static str,
+    },
 }
 
+/// The reason of the condition of what admission has not reviewed.
+const UNREVIEWED: &str = "Unreviewed";
 /// After so many seconds it is told that data has been read again.
 const REFRESH_TOLD: i64 = 60;
 
@@ -51,7 +59,7 @@ pub fn entry_status(
 ) -> Option<Value> {
     let old = &entry["status"];
     let message = match readiness {
-        Readiness::Ready => plain(readiness).to_owned(),
+        Readiness::Ready | Readiness::Unreviewed { .. } => plain(readiness).to_owned(),
         Readiness::NotReady { because } => format!("{}: {because}", plain(readiness)),
     };
     let wanted = conditions(old, readiness, &message, now);
@@ -76,6 +84,7 @@ fn plain(readiness: &Readiness) -> &'static str {
     match readiness {
         Readiness::Ready => "Ready",
         Readiness::NotReady { .. } => "Not Ready",
+        Readiness::Unreviewed { notice, .. } => notice,
     }
 }
 
@@ -83,6 +92,8 @@ fn conditions(old: &Value, readiness: &Readiness, message: &str, now: Timestamp)
     let (status, reason) = match readiness {
         Readiness::Ready => ("True", "Succeeded"),
         Readiness::NotReady { .. } => ("False", "Failed"),
+        Readiness::Unreviewed { runs: true, .. } => ("True", UNREVIEWED),
+        Readiness::Unreviewed { runs: false, .. } => ("False", UNREVIEWED),
     };
     let before = old["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let since = match before {
@@ -95,6 +106,11 @@ fn conditions(old: &Value, readiness: &Readiness, message: &str, now: Timestamp)
     json!([{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": since}])
 }
 
+/// The status of a stored request that is tried again.
+pub fn pending_request(message: &str) -> Value {
+    json!({"state": "Pending", "message": message})
+}
+
 /// Writes the status of an object.
 pub async fn write(
     api: &Api,
@@ -104,11 +120,6 @@ pub async fn write(
     status: Value,
 ) -> Result<(), ClusterError> {
     api.merge(kind, namespace, name, "status", &json!({"status": status})).await.map(drop)
-}
-
-/// The status of a stored request.
-pub fn request_status(state: State, message: &str, retries: u64) -> Value {
-    json!({"state": state.as_str(), "message": message, "retryCount": retries})
 }
 
 #[cfg(test)]
@@ -144,6 +155,19 @@ mod tests {
         assert_eq!(failed["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:30Z");
         assert_eq!(failed["conditions"][0]["message"], "Not Ready: x");
         assert_eq!(failed["lastRefreshTime"], "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn one_condition_says_that_a_policy_is_unreviewed() {
+        let of = |runs| {
+            let readiness = Readiness::Unreviewed { runs, notice: "why" };
+            let status = policy_status(&json!({}), &readiness, Timestamp::UNIX_EPOCH).expect("it has none");
+            let conditions = status["conditions"].as_array().expect("a list").clone();
+            assert_eq!(conditions.len(), 1);
+            assert_eq!((&conditions[0]["reason"], &conditions[0]["message"]), (&json!("Unreviewed"), &json!("why")));
+            conditions[0]["status"].clone()
+        };
+        assert_eq!((of(true), of(false)), (json!("True"), json!("False")));
     }
 
     #[test]

@@ -136,7 +136,7 @@ async fn list(
     }
     let mut from = String::new();
     loop {
-        let Page { items, version, next } = api.list(kind, selection, PAGE, &from).await?;
+        let Page { items, version, next, .. } = api.list(kind, selection, PAGE, &from).await?;
         for item in items {
             if events.send(Event::Listed(item)).await.is_err() {
                 return Ok(Err(Unwanted));

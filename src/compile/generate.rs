@@ -41,7 +41,7 @@ use crate::core::resource::{Gvk, text_at};
 
 pub use global::{entry as global_entry, is_entry as is_global_entry};
 pub use immutable::{Change, compare, retargeted};
-pub use rights::{Need, Part, Rights, rights};
+pub use rights::{KindResource, Need, Part, Rights, author_needs, name_install, rights, rights_among, trigger_needs};
 
 /// Parts of what is read are kept, so it is read from a tree of its own.
 type Node<'v> = reader::Node<'v, &'v Value>;

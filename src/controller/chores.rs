@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
 
+use super::downstream::Record;
 use super::office::comparison;
-use super::policies::visit;
+use super::policies::{kind_of_policy, visit};
 use super::queue::{Lane, pause_after};
 use super::shared::Shared;
-use super::work::Causes;
-use crate::cluster::apply::WriteError;
+use crate::cluster::apply::{Basis, Deletion, WriteError};
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::strip;
-use crate::cluster::{ClusterError, FIELD_MANAGER, Selection};
+use crate::cluster::{ClusterError, Selection};
 use crate::core::generate::downstream::selector;
-use crate::core::generate::progress::Sighting;
 use crate::core::generate::retention::Legacy;
 use crate::core::generate::{Marks, PolicyKey, TriggerRef};
 use crate::core::resource::{Gvk, ObjectKey, text_at};
@@ -34,11 +34,20 @@ pub(super) enum Chore {
     /// Go through the triggers of one kind for one rule.
     Pass { policy: PolicyKey, rule: String, gvk: Gvk },
     /// A rule is gone: delete what goes with it.
-    Bury { policy: PolicyKey, rule: String, legacy: Vec<Legacy> },
+    Bury { policy: PolicyKey, rule: String, legacy: Vec<Legacy>, end: RuleEnd },
     /// A rule makes other targets now: the old ones are no longer followed.
     Release { policy: PolicyKey, rule: String, kinds: Vec<Gvk> },
     /// A source seems to be gone.
     CheckSource { kind: Arc<ApiKind>, key: ObjectKey, uid: String },
+}
+
+/// How it is known that a rule is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RuleEnd {
+    /// Somebody deleted it, or its policy.
+    Deleted,
+    /// Its policy is not there. It may come back until then.
+    Absent { until: Instant },
 }
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -83,7 +92,11 @@ async fn persist(shared: Arc<Shared>, chore: Chore) {
 async fn perform(shared: &Shared, chore: &Chore) -> Result<(), WriteError> {
     match chore {
         Chore::Pass { policy, rule, gvk } => pass(shared, policy, rule, gvk).await?,
-        Chore::Bury { policy, rule, legacy } => bury(shared, policy, rule, legacy).await?,
+        Chore::Bury { policy, rule, legacy, end } => {
+            if is_ended(shared, policy, rule, *end).await? {
+                bury(shared, policy, rule, legacy, *end).await?;
+            }
+        }
         Chore::Release { policy, rule, kinds } => release(shared, policy, rule, kinds).await?,
         Chore::CheckSource { kind, key, uid } => {
             let found = shared.api.find(kind, key.namespace.as_deref(), &key.name).await?;
@@ -114,10 +127,9 @@ async fn pass(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Res
     loop {
         let page = shared.api.list(&kind, &selection, PAGE, &from).await?;
         for mut object in page.items {
-            let sighting = Sighting::of(&object, FIELD_MANAGER);
+            let sighting = shared.sight(&object, false);
             strip(&mut object);
-            if shared.counts(&entry, &progress, existing, &object, &sighting) {
-                let causes = if existing { Causes::EXISTING } else { Causes::TRIGGER };
+            if let Some(causes) = shared.counts(&entry, &progress, existing, &object, &sighting) {
                 shared.queue.room(ROOM).await;
                 let trigger = TriggerRef::of(&object);
                 shared.enqueue_trigger(Lane::Bulk, &entry, causes, trigger, &Arc::new(object), &sighting);
@@ -150,25 +162,64 @@ fn content_hash(indexed: &Indexed) -> String {
     hex::encode(&Sha256::digest(spec.as_bytes())[..8])
 }
 
-async fn bury(shared: &Shared, policy: &PolicyKey, rule: &str, legacy: &[Legacy]) -> Result<(), WriteError> {
+/// Whether a rule has really ended. A policy that is absent gets time to come back: it may be restored together with its
+/// CRD, and a kind that is not served says nothing about its objects.
+async fn is_ended(shared: &Shared, policy: &PolicyKey, rule: &str, end: RuleEnd) -> Result<bool, ClusterError> {
+    let RuleEnd::Absent { until } = end else { return Ok(true) };
+    sleep_until(until).await;
+    if !shared.is_working() {
+        return Ok(false);
+    }
+    let kind = kind_of_policy(policy);
+    let selection = Selection { namespace: policy.namespace.clone(), ..Selection::default() };
+    shared.api.list(&kind, &selection, 1, "").await?;
+    let is_absent = shared.api.find(&kind, policy.namespace.as_deref(), &policy.name).await?.is_none();
+    // It may have come back without the rule. One that does not run yet says nothing about its rules.
+    let snapshot = shared.snapshot.load();
+    let present = snapshot.policy(policy).and_then(|indexed| indexed.policy.as_ref());
+    Ok(is_absent || present.is_some_and(|policy| policy.rules.iter().all(|found| found.name != rule)))
+}
+
+async fn bury(
+    shared: &Shared,
+    policy: &PolicyKey,
+    rule: &str,
+    legacy: &[Legacy],
+    end: RuleEnd,
+) -> Result<(), WriteError> {
     let reach = policy.reach();
     let (mut deleted, mut failed) = (0, None);
     shared.written(policy, rule).await;
     for part in legacy {
         let gvk = Gvk::new(&part.api_version, part.kind.as_str());
-        for object in labelled(shared, policy, rule, &gvk).await? {
-            let copied = Marks::read(&object).is_some_and(|marks| marks.source.is_some());
-            if part.includes(copied) {
-                let key = ObjectKey::of(&object);
-                shared.downstream().remove(&key);
-                match shared.writer.delete(&reach, &key, text_at(&object, &["metadata", "uid"])).await {
-                    Ok(()) => {
-                        shared.metrics.written("deleted");
-                        deleted += 1;
-                    }
-                    // One that somebody protects does not keep the others alive.
-                    Err(error) => failed = Some(error),
+        let objects = labelled(shared, policy, rule, &gvk).await?;
+        let is_part = |object: &Value| {
+            let marks = Marks::read(object);
+            marks.is_some_and(|marks| {
+                marks.policy == *policy && marks.rule == rule && part.includes(marks.source.is_some())
+            })
+        };
+        let mut left = objects.len();
+        for object in objects.iter().filter(|object| is_part(object)) {
+            let key = ObjectKey::of(object);
+            if shared.downstream().get(&key).is_some_and(Record::is_foreign) {
+                continue;
+            }
+            let now = Timestamp::now().as_second();
+            if end != RuleEnd::Deleted && !shared.brake().passes(policy, rule, left, now) {
+                shared.metrics.held();
+                return Err(WriteError::Held { policy: policy.to_string(), left });
+            }
+            shared.downstream().remove(&key);
+            left -= 1;
+            match shared.writer.delete(&reach, &key, Basis::of(object), is_part).await {
+                Ok(Deletion::Done | Deletion::Gone) => {
+                    shared.metrics.written("deleted");
+                    deleted += 1;
                 }
+                Ok(Deletion::Kept) => {}
+                // One that somebody protects does not keep the others alive.
+                Err(error) => failed = Some(error),
             }
         }
     }
@@ -209,18 +260,14 @@ async fn release(shared: &Shared, policy: &PolicyKey, rule: &str, kinds: &[Gvk])
 }
 
 /// What a rule has made of a kind; nothing if the cluster does not have that kind.
-async fn labelled(
-    shared: &Shared,
-    policy: &PolicyKey,
-    rule: &str,
-    gvk: &Gvk,
-) -> Result<Vec<serde_json::Value>, ClusterError> {
+async fn labelled(shared: &Shared, policy: &PolicyKey, rule: &str, gvk: &Gvk) -> Result<Vec<Value>, ClusterError> {
     let kind = match shared.discovery.find(gvk).await {
         Ok(kind) => kind,
         Err(ClusterError::UnknownKind { .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let namespace = policy.namespace.clone().filter(|_| kind.is_namespaced());
-    let selection = Selection { namespace, labels: selector(policy, Some(rule)), metadata_only: true };
+    let selection =
+        Selection { namespace, labels: selector(policy, Some(rule)), metadata_only: true, ..Selection::default() };
     shared.api.list_all(&kind, &selection).await
 }

@@ -36,7 +36,19 @@ pub(super) struct Record {
     pub(super) settled: Option<(u64, u64)>,
     /// Somebody has asked for its deletion, and finalizers hold it up.
     pub(super) ending: bool,
+    claim: Claim,
     contest: Contest,
+}
+
+/// Why an object counts as generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// Its labels say so, and it was there before this replica led: objects of former leaders, and of Kyverno, look so.
+    Labelled,
+    /// A plan of its rule holds it.
+    Planned,
+    /// Somebody else put the labels on while this replica led. Labels prove nothing.
+    Foreign,
 }
 
 /// How often somebody has changed an object after us, one change soon after the other.
@@ -54,6 +66,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(120);
 
 impl Record {
+    /// Whether nothing but labels that somebody else wrote makes it a generated object.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.claim == Claim::Foreign
+    }
+
     /// Whether it holds what came of our own last write, and can be written over without looking.
     pub(super) fn is_as_we_left_it(&self) -> bool {
         !self.ending && self.settled.is_some_and(|(_, left)| left == self.content)
@@ -106,8 +123,9 @@ impl Downstream {
         watched(None) || key.namespace.is_some() && watched(key.namespace.clone())
     }
 
-    /// Notes an object that the watch has brought.
-    pub(super) fn see(&mut self, object: &Value) -> Seen {
+    /// Notes an object that the watch has brought. `leading`: this replica makes all generated objects, so it has noted
+    /// those already, or does so when the API server answers.
+    pub(super) fn see(&mut self, object: &Value, leading: bool) -> Seen {
         let key = ObjectKey::of(object);
         let old = self.records.get(&key);
         let version = version_of(object);
@@ -118,10 +136,16 @@ impl Downstream {
         let same = old.is_some_and(|old| Some(&old.marks) == marks.as_ref() && old.content == content);
         let before = old.map(|old| old.marks.clone());
         let settled = old.and_then(|old| old.settled);
+        let claim = match old {
+            // Who owns it is part of the claim.
+            Some(old) if Some(&old.marks) == marks.as_ref() => old.claim,
+            _ if leading => Claim::Foreign,
+            _ => Claim::Labelled,
+        };
         let contest = old.map(|old| old.contest).unwrap_or_default();
         let contest = if same || settled.is_none() { contest } else { contest.changed(Instant::now()) };
         match &marks {
-            Some(marks) => self.put(key, Record { contest, ..record(object, marks.clone(), settled) }),
+            Some(marks) => self.put(key, Record { contest, claim, ..record(object, marks.clone(), settled) }),
             None => drop(self.remove(&key)),
         }
         if same {
@@ -251,6 +275,7 @@ fn record(object: &Value, marks: Marks, settled: Option<(u64, u64)>) -> Record {
         content: fingerprint(object),
         settled,
         ending: is_ending(object),
+        claim: Claim::Planned,
         contest: Contest::default(),
     }
 }
@@ -294,8 +319,8 @@ mod tests {
         assert!(downstream.get(&ObjectKey::of(&written)).is_none(), "nobody watches that kind");
         downstream.start_watch(&Gvk::new("v1", "ConfigMap"), None);
         downstream.settled(&written, 7);
-        assert_eq!(downstream.see(&written), Seen::Same);
-        let Seen::Other(marks, _) = downstream.see(&object("c", 6, "r", 2)) else { panic!("somebody's edit") };
+        assert_eq!(downstream.see(&written, true), Seen::Same);
+        let Seen::Other(marks, _) = downstream.see(&object("c", 6, "r", 2), true) else { panic!("somebody's edit") };
         assert_eq!(marks.len(), 1);
         assert_eq!(downstream.get(&ObjectKey::of(&written)).expect("there").settled.expect("kept").0, 7);
     }
@@ -309,7 +334,7 @@ mod tests {
         assert!(downstream.get(&ObjectKey::of(&stored)).expect("there").is_as_we_left_it());
         stored["metadata"]["resourceVersion"] = json!("6");
         stored["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(downstream.see(&stored), Seen::Same);
+        assert_eq!(downstream.see(&stored, true), Seen::Same);
         assert!(!downstream.get(&ObjectKey::of(&stored)).expect("there").is_as_we_left_it());
     }
 
@@ -323,7 +348,7 @@ mod tests {
             pauses.clear();
             for _ in 0..count {
                 downstream.settled(&object("c", version + 1, "r", 1), 7);
-                let Seen::Other(_, pause) = downstream.see(&object("c", version + 2, "r", 2)) else {
+                let Seen::Other(_, pause) = downstream.see(&object("c", version + 2, "r", 2), true) else {
                     panic!("an edit")
                 };
                 version += 2;
@@ -338,10 +363,29 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_others_write_prove_nothing() {
+        let mut downstream = Downstream::default();
+        downstream.start_watch(&Gvk::new("v1", "ConfigMap"), None);
+        let is_foreign = |downstream: &Downstream, name: &str| {
+            downstream.get(&ObjectKey::of(&object(name, 1, "r", 1))).expect("known").is_foreign()
+        };
+        downstream.see(&object("old", 1, "r", 1), false);
+        assert!(!is_foreign(&downstream, "old"), "made before this replica led");
+        downstream.see(&object("old", 2, "r", 2), true);
+        assert!(!is_foreign(&downstream, "old"), "an edit of the content changes no owner");
+        downstream.see(&object("old", 3, "other", 2), true);
+        assert!(is_foreign(&downstream, "old"), "the new owner did not make it");
+        downstream.see(&object("new", 4, "r", 1), true);
+        assert!(is_foreign(&downstream, "new"));
+        downstream.settled(&object("new", 4, "r", 1), 7);
+        assert!(!is_foreign(&downstream, "new"), "the watch was faster than the answer");
+    }
+
+    #[test]
     fn both_owners_hear_of_a_change_of_hands() {
         let mut downstream = Downstream::default();
-        downstream.see(&object("c", 1, "r", 1));
-        let Seen::Other(marks, _) = downstream.see(&object("c", 2, "other", 1)) else { panic!("another owner") };
+        downstream.see(&object("c", 1, "r", 1), true);
+        let Seen::Other(marks, _) = downstream.see(&object("c", 2, "other", 1), true) else { panic!("another owner") };
         assert_eq!(marks.iter().map(|marks| marks.rule.as_str()).collect::<Vec<_>>(), ["other", "r"]);
         assert_eq!(downstream.of(&policy(), "r", &trigger()).len(), 0);
         assert_eq!((downstream.count(&policy(), "r"), downstream.count(&policy(), "other")), (0, 1));
@@ -350,8 +394,8 @@ mod tests {
     #[test]
     fn objects_are_found_by_work_and_by_source() {
         let mut downstream = Downstream::default();
-        downstream.see(&object("c", 1, "r", 1));
-        downstream.see(&object("d", 2, "r", 1));
+        downstream.see(&object("c", 1, "r", 1), true);
+        downstream.see(&object("d", 2, "r", 1), true);
         assert_eq!(downstream.of(&policy(), "r", &trigger()).len(), 2);
         assert_eq!(downstream.copies_of("s").len(), 2);
         let gone = downstream.settle(&Gvk::new("v1", "ConfigMap"), Some("a"), &HashSet::new(), 1);
@@ -363,12 +407,12 @@ mod tests {
     fn what_could_not_be_deleted_is_found_again() {
         let mut downstream = Downstream::default();
         let key = ObjectKey::of(&object("c", 1, "r", 1));
-        downstream.see(&object("c", 1, "r", 1));
+        downstream.see(&object("c", 1, "r", 1), true);
         let record = downstream.remove(&key).expect("known");
         downstream.put_back(key.clone(), record.clone());
         assert_eq!(downstream.of(&policy(), "r", &trigger()).len(), 1);
         // What the watch has brought meanwhile is newer.
-        downstream.see(&object("c", 2, "other", 1));
+        downstream.see(&object("c", 2, "other", 1), true);
         downstream.put_back(key.clone(), record);
         assert_eq!(downstream.get(&key).expect("known").marks.rule, "other");
     }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
+use super::policies::{kind_of_policy, write_status};
 use super::shared::Shared;
 use crate::cluster::ClusterError;
 use crate::core::generate::progress::version_of;
@@ -45,18 +46,28 @@ pub(super) enum DriveError {
         "policy {policy}, rule {rule}: more than {rounds} rounds of look-ups; the rule asks for more than its budget"
     )]
     Rounds { policy: String, rule: String, rounds: usize },
+    /// The same question has led to a panic before.
+    #[error("policy {policy}, rule {rule}: not evaluated, because it panicked for this trigger before")]
+    Panicked { policy: String, rule: String },
     #[error("policy {policy}, rule {rule}: the look-ups took longer than {LONGEST:?}")]
     Slow { policy: String, rule: String },
 }
 
 pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Result<Driven, DriveError> {
-    let mut facts = Facts::new(Timestamp::now(), seed(&shared.salt.load(), rule, trigger));
-    facts.outbound = shared.outbound.clone();
+    let seed = seed(&shared.keys.ready().await.random, rule, trigger);
+    let mut facts = Facts::new(Timestamp::now(), seed, shared.bounds());
     facts.limits.context_bytes = shared.settings.load().context_bytes;
+    if shared.panics.contain(&shared.snapshot.load(), rule, trigger) {
+        return Err(DriveError::Panicked { policy: rule.policy.to_string(), rule: rule.name.clone() });
+    }
     let mut sources = Sources::default();
     let end = Instant::now() + LONGEST;
     for _ in 0..facts.limits.rounds {
-        match evaluate(rule, trigger, &facts)? {
+        let evaluated = evaluate(rule, trigger, &facts);
+        if evaluated.as_ref().is_err_and(RuleError::is_panic) {
+            mark(shared, rule, trigger).await;
+        }
+        match evaluated? {
             Evaluation::Needs(needs) => {
                 let fetched = timeout_at(end, fetch_all(shared, needs)).await;
                 let slow = |_| DriveError::Slow { policy: rule.policy.to_string(), rule: rule.name.clone() };
@@ -70,6 +81,16 @@ pub(super) async fn drive(shared: &Shared, rule: &Rule, trigger: &Trigger) -> Re
     }
     let (policy, rounds) = (rule.policy.to_string(), facts.limits.rounds);
     Err(DriveError::Rounds { policy, rule: rule.name.clone(), rounds })
+}
+
+/// Makes a panic known: in the metrics and in the status of the policy. The event comes from whoever asked.
+async fn mark(shared: &Shared, rule: &Rule, trigger: &Trigger) {
+    let snapshot = shared.snapshot.load_full();
+    shared.metrics.panicked();
+    shared.panics.add(&snapshot, rule, trigger);
+    if let Some(indexed) = snapshot.policy(&rule.policy) {
+        write_status(shared, &kind_of_policy(&rule.policy), indexed).await;
+    }
 }
 
 async fn fetch_all(shared: &Shared, needs: BTreeSet<Fetch>) -> Result<Vec<(Fetch, Answer)>, ClusterError> {

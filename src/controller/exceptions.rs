@@ -1,6 +1,6 @@
 //! Exceptions as they come and go: into the index, and the rules that they are for look at their triggers again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -28,11 +28,17 @@ pub(super) async fn run(shared: Arc<Shared>, namespace: Option<String>, listed: 
 
 async fn take(shared: Arc<Shared>, mut events: Receiver<Event>, told: Listed) {
     let mut listed = BTreeMap::new();
+    let mut unreviewed = BTreeSet::new();
     while let Some(event) = events.recv().await {
         match event {
-            Event::Listing => listed.clear(),
+            Event::Listing => {
+                listed.clear();
+                unreviewed.clear();
+            }
             Event::Listed(document) => {
-                listed.insert(key_of(&document), document);
+                if counts(&shared, &document, &mut unreviewed) {
+                    listed.insert(key_of(&document), document);
+                }
             }
             Event::Synced { .. } => {
                 let (problems, touched) = shared.index().except_only(&std::mem::take(&mut listed));
@@ -40,9 +46,14 @@ async fn take(shared: Arc<Shared>, mut events: Receiver<Event>, told: Listed) {
                 reconsider(&shared, &touched);
                 told.holds();
             }
-            Event::Changed(document) => apply(&shared, &document),
+            Event::Changed(document) if counts(&shared, &document, &mut unreviewed) => apply(&shared, &document),
+            Event::Changed(document) => {
+                let touched = shared.index().unexcept(&key_of(&document));
+                reconsider(&shared, &touched);
+            }
             Event::Deleted(document) => {
                 let key = key_of(&document);
+                unreviewed.remove(&key);
                 info!(exception = %key, "The exception is gone");
                 let touched = shared.index().unexcept(&key);
                 reconsider(&shared, &touched);
@@ -51,13 +62,27 @@ async fn take(shared: Arc<Shared>, mut events: Receiver<Event>, told: Listed) {
                 warn!(%error, "Cannot watch exceptions");
                 match error {
                     // A cluster without this kind has no exceptions.
-                    ClusterError::Missing { .. } => told.holds(),
+                    ClusterError::UnknownKind { .. } => told.holds(),
                     error if !error.is_outage() => told.condition.fails(error.to_string()),
                     _ => {}
                 }
             }
         }
+        shared.metrics.unreviewed("PolicyException", unreviewed.len());
     }
+}
+
+/// Whether an exception counts: one that admission has not reviewed does only if operators say so.
+fn counts(shared: &Shared, document: &Value, unreviewed: &mut BTreeSet<ExceptionKey>) -> bool {
+    let (key, state) = (key_of(document), shared.review_check().state(document));
+    if !state.is_unreviewed() {
+        unreviewed.remove(&key);
+    } else if unreviewed.insert(key.clone())
+        && let Some(notice) = state.notice()
+    {
+        warn!(exception = %key, notice, "Exception not reviewed");
+    }
+    state.runs()
 }
 
 fn apply(shared: &Shared, document: &Value) {

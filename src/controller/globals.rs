@@ -20,6 +20,7 @@ use crate::cluster::status::{self, entry_status};
 use crate::cluster::watch::{Event, follow};
 use crate::compile::generate::global_entry;
 use crate::core::resource::text_at;
+use crate::core::reviewed::ReviewState;
 
 /// How often to look whether something is to be told: who begins to work tells what others have left.
 const LOOK: Duration = Duration::from_secs(5);
@@ -47,6 +48,7 @@ struct Keeping {
 /// An entry as it is stored.
 struct Known {
     document: Value,
+    review: ReviewState,
     /// What brings the data; nothing if the entry cannot be used.
     task: Option<AbortHandle>,
 }
@@ -91,38 +93,47 @@ impl Keeping {
                     }
                 }
             }
+            let unreviewed = self.known().values().filter(|known| known.review.is_unreviewed()).count();
+            self.shared.metrics.unreviewed("GlobalContextEntry", unreviewed);
         }
     }
 
     fn see(&self, document: Value, tasks: &mut JoinSet<()>) {
         let name = name_of(&document).to_owned();
+        let review = self.shared.review_check().state(&document);
         if let Some(known) = self.known().get_mut(&name)
             && known.document.get("spec") == document.get("spec")
+            && known.review == review
         {
             known.document = document;
             return;
         }
+        if let Some(notice) = review.notice() {
+            warn!(entry = name, notice, "Global context entry not reviewed");
+        }
         let (entry, findings) = global_entry(&document);
-        let task = match entry.map(Arc::new) {
+        let task = match entry.filter(|_| review.runs()).map(Arc::new) {
             Some(entry) => {
-                let Shared { globals, api, discovery, reader, outbound, .. } = &*self.shared;
+                let Shared { globals, api, discovery, reader, outbound, namespace, .. } = &*self.shared;
                 globals.put(&entry);
                 let way = Way {
                     api: api.clone(),
                     discovery: discovery.clone(),
-                    reader: reader.clone(),
+                    reader: reader.for_globals(),
                     outbound: outbound.clone(),
+                    namespace: namespace.clone(),
                 };
                 Some(tasks.spawn(globals.clone().keep(entry, way)))
             }
             None => {
-                let problem = findings.errors.first().map(ToString::to_string).unwrap_or_default();
+                let problem = findings.errors.first().map(ToString::to_string);
+                let problem = problem.or_else(|| review.notice().map(str::to_owned)).unwrap_or_default();
                 warn!(entry = name, problem, "The global context entry is set aside");
                 self.shared.globals.put_aside(&name, problem);
                 None
             }
         };
-        if let Some(task) = self.known().insert(name, Known { document, task }).and_then(|before| before.task) {
+        if let Some(task) = self.known().insert(name, Known { document, review, task }).and_then(|before| before.task) {
             task.abort();
         }
     }

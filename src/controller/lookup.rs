@@ -10,7 +10,7 @@ use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::strip;
 use crate::cluster::{ClusterError, Selection};
 use crate::core::generate::{SourceRef, TriggerRef};
-use crate::core::resource::{Gvk, ObjectKey, is_ending, text_at};
+use crate::core::resource::{Gvk, ObjectKey, text_at};
 
 /// Where a trigger is.
 pub(super) enum Found {
@@ -24,20 +24,16 @@ pub(super) enum Found {
 
 /// The trigger of a piece of work as it is stored now. What came with the work is as good as that, if nothing newer is known.
 pub(super) async fn find(shared: &Shared, work: &Work, retry: bool) -> Result<Found, ClusterError> {
-    let found = match &work.object {
+    match &work.object {
         Some(object) if !retry && shared.triggers().is_current(&Gvk::of(object), object) => {
-            Found::Object(object.clone())
+            Ok(Found::Object(object.clone()))
         }
-        _ => look_up(shared, &work.trigger).await?,
-    };
-    Ok(match found {
-        // Somebody has asked for its deletion; what holds it up are finalizers.
-        Found::Object(object) if is_ending(&object) => Found::Gone,
-        found => found,
-    })
+        _ => look_up(shared, &work.trigger).await,
+    }
 }
 
-async fn look_up(shared: &Shared, trigger: &TriggerRef) -> Result<Found, ClusterError> {
+/// A trigger as it is stored now.
+pub(super) async fn look_up(shared: &Shared, trigger: &TriggerRef) -> Result<Found, ClusterError> {
     let mut gvk = trigger.gvk.clone();
     let mut place = Some((trigger.name.clone(), trigger.namespace.clone())).filter(|(name, _)| !name.is_empty());
     {

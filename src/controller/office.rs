@@ -15,10 +15,10 @@ use super::policies::{resume, visit, write_all_status};
 use super::process::{Trouble, process};
 use super::queue::Task;
 use super::shared::Shared;
-use crate::cluster::Selection;
 use crate::cluster::kinds::ApiKind;
-use crate::cluster::memory::Memory;
+use crate::cluster::memory::{Checkpoint, Memory};
 use crate::cluster::watch::{Event, follow};
+use crate::cluster::{ClusterError, Selection};
 use crate::core::generate::progress::{Moment, Progress};
 use crate::core::generate::{PolicyKey, Rule, Way};
 use crate::core::resource::{Gvk, text_at};
@@ -30,11 +30,11 @@ const REMEMBER_EVERY: Duration = Duration::from_secs(5);
 /// Every so many seconds it is looked whether a comparison is whole.
 const COMPARISONS_TOLD: u64 = 5;
 const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
-const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
+pub(super) const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
 const ATTEMPTS: u32 = 8;
-/// An API server that has just started may refuse what it will grant.
-const SALT_ATTEMPTS: usize = 20;
+/// How often the checkpoint is written over what somebody else wrote at the same time.
+const CHECKPOINT_ATTEMPTS: usize = 3;
 /// Clocks of API servers may differ by so many seconds.
 const CLOCK_SKEW: i64 = 10;
 
@@ -65,15 +65,16 @@ pub(super) async fn serve_terms(
                 }
             }
         };
-        agree_on_chance(&shared, &memory).await;
-        info!(fresh = recalled.is_none(), "Working");
-        let mut stored = recalled.clone().unwrap_or_default();
-        resume(&shared, recalled);
+        let Checkpoint { progress, version } = recalled;
+        info!(fresh = progress.is_none(), "Working");
+        let known = progress.clone().unwrap_or_default();
+        *shared.checkpoint().await = Stored { progress: known, is_own: false, version };
+        resume(&shared, progress);
         let term = async {
             write_all_status(&shared).await;
             let mut compared = Instant::now();
             loop {
-                stored = remember_since(&shared, &memory, stored).await;
+                remember(&shared, &memory).await;
                 sleep(REMEMBER_EVERY).await;
                 if !interval.is_zero() && compared.elapsed() >= interval {
                     compared = Instant::now();
@@ -94,19 +95,6 @@ pub(super) async fn serve_terms(
         shared.queue.clear();
         info!("Another replica works now");
     }
-}
-
-/// Has `random()` go on as it did for the last holder of the lease, or restarts would change what has been made with it.
-async fn agree_on_chance(shared: &Shared, memory: &Memory) {
-    let proposal = shared.salt.load_full();
-    for _ in 0..SALT_ATTEMPTS {
-        match memory.salt(&proposal).await {
-            Ok(salt) => return shared.salt.store(Arc::new(salt)),
-            Err(error) => warn!(%error, "Cannot recall what random() starts from"),
-        }
-        sleep(Duration::from_millis(500)).await;
-    }
-    warn!("What was made with random() will change");
 }
 
 /// Takes work from the queue until told to finish.
@@ -146,29 +134,48 @@ fn longest_pause(trouble: &Trouble, failures: u32, working: bool) -> Option<Dura
         Trouble::Outage(_) => Some(OUTAGE_PAUSE),
         Trouble::Refused(_) => Some(REFUSAL_PAUSE),
         Trouble::Broken(_) => (failures + 1 < ATTEMPTS).then_some(REFUSAL_PAUSE),
+        Trouble::Parked(_) => None,
         // The lease ran out and may yet be renewed. If it is not, whoever works then finds out for themselves.
         Trouble::NotOurTurn => working.then_some(OUTAGE_PAUSE),
     }
 }
 
-/// Stores how far the rules have come.
-pub(super) async fn remember(shared: &Shared, memory: &Memory) {
-    if shared.is_working() && shared.tenure.is_held() {
-        remember_since(shared, memory, Progress::default()).await;
-    }
+/// The checkpoint as this leader knows it.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    progress: Progress,
+    /// Whether this leader has written it. Its first write takes the checkpoint from former leaders: they know another version.
+    is_own: bool,
+    version: String,
 }
 
-/// Stores how far the rules have come, if that is other than what is stored; gives what is stored now.
-async fn remember_since(shared: &Shared, memory: &Memory, stored: Progress) -> Progress {
-    let progress = advance(shared, &stored);
-    if progress == stored {
-        return stored;
-    }
-    match memory.store(&progress).await {
-        Ok(()) => progress,
-        Err(error) => {
-            warn!(%error, "Cannot store how far the rules have come");
-            stored
+/// Stores how far the rules have come, if that is other than what is stored. Only the leader does, and only over the version
+/// that it knows.
+pub(super) async fn remember(shared: &Shared, memory: &Memory) {
+    let mut stored = shared.checkpoint().await;
+    for _ in 0..CHECKPOINT_ATTEMPTS {
+        if !(shared.is_working() && shared.tenure.is_held()) {
+            return;
+        }
+        let progress = advance(shared, &stored.progress);
+        if stored.is_own && stored.progress == progress {
+            return;
+        }
+        // The install ships the ConfigMap; without it there is no version to write over.
+        if stored.version.is_empty() {
+            match memory.recall().await {
+                Ok(Checkpoint { version, .. }) => stored.version = version,
+                Err(error) => return warn!(%error, "Cannot read the checkpoint"),
+            }
+        }
+        match memory.store(&progress, &shared.identity, &stored.version).await {
+            Ok(version) => {
+                *stored = Stored { progress, is_own: true, version };
+                return;
+            }
+            // A former leader was late, or somebody else wrote it: what this leader knows counts.
+            Err(ClusterError::Conflict { .. }) => stored.version.clear(),
+            Err(error) => return warn!(%error, "Cannot store how far the rules have come"),
         }
     }
 }
@@ -224,7 +231,7 @@ fn advance(shared: &Shared, stored: &Progress) -> Progress {
 /// Follows the ConfigMap of the operators' settings.
 pub(super) async fn follow_settings(shared: Arc<Shared>, name: String) {
     let kind = Arc::new(ApiKind::builtin("v1", "ConfigMap"));
-    let selection = Selection { namespace: Some(shared.namespace.clone()), ..Selection::default() };
+    let selection = Selection { namespace: Some(shared.namespace.clone()), name: name.clone(), ..Selection::default() };
     let (sender, mut events) = channel(16);
     let following = follow(shared.api.clone(), kind, selection, sender);
     let reading = async {
@@ -257,6 +264,11 @@ pub(super) async fn report(shared: Arc<Shared>) {
         let snapshot = shared.snapshot.load_full();
         if !Arc::ptr_eq(&told, &snapshot) {
             shared.metrics.rules(snapshot.policies().flat_map(|indexed| rules_of(indexed)));
+            for (kind, namespaced) in [("ClusterPolicy", false), ("Policy", true)] {
+                let of_kind = snapshot.policies().filter(|indexed| indexed.key.namespace.is_some() == namespaced);
+                let count = of_kind.filter(|indexed| indexed.review.is_unreviewed()).count();
+                shared.metrics.unreviewed(kind, count);
+            }
             told = snapshot;
         }
         if second % COMPARISONS_TOLD == 0 && shared.is_working() {
@@ -300,6 +312,7 @@ pub(super) fn comparison(policy: &PolicyKey, rule: &str, gvk: &Gvk) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::ClusterError;
 
     #[test]
     fn what_is_tried_again() {
@@ -310,5 +323,8 @@ mod tests {
         assert_eq!(longest_pause(&Trouble::Broken(text()), ATTEMPTS - 1, true), None);
         assert_eq!(longest_pause(&Trouble::NotOurTurn, 0, true), Some(OUTAGE_PAUSE), "the term has not ended");
         assert_eq!(longest_pause(&Trouble::NotOurTurn, 0, false), None);
+        assert_eq!(longest_pause(&Trouble::Parked(text()), 0, true), None, "only a change helps");
+        let rejected = ClusterError::Rejected { verb: "create", resource: text(), reason: text() };
+        assert_eq!(longest_pause(&rejected.into(), 1000, true), Some(REFUSAL_PAUSE), "without end");
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::chores::Chore;
+use super::chores::{Chore, RuleEnd};
 use super::queue::Lane;
 use super::shared::Shared;
 use super::work::Causes;
@@ -20,9 +20,9 @@ use crate::cluster::status::{self, Readiness, policy_status};
 use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
 use crate::compile::generate::retargeted;
-use crate::core::generate::progress::{Moment, Progress, RuleProgress};
+use crate::core::generate::progress::{Moment, Progress, RuleProgress, seconds};
 use crate::core::generate::{PolicyKey, Rule, TargetKind, Way};
-use crate::core::resource::{Gvk, text_at};
+use crate::core::resource::{Gvk, is_ending, text_at};
 use crate::index::{Indexed, Transition};
 use crate::telemetry::Condition;
 
@@ -64,7 +64,9 @@ async fn take(shared: Arc<Shared>, kind: Arc<ApiKind>, mut events: Receiver<Even
                 let gone = shared.index().retain(kind.is_namespaced(), &present);
                 shared.listed_at.fetch_max(version, Ordering::AcqRel);
                 shared.publish();
-                gone.iter().for_each(|policy| mourn(&shared, policy));
+                for policy in &gone {
+                    lose_policy(&shared, &kind, policy).await;
+                }
                 told.holds();
             }
             Event::Changed(document) => {
@@ -77,14 +79,14 @@ async fn take(shared: Arc<Shared>, kind: Arc<ApiKind>, mut events: Receiver<Even
                 shared.publish();
                 if let Some(policy) = gone {
                     info!(policy = %key, "The policy is gone");
-                    mourn(&shared, &policy);
+                    lose_policy(&shared, &kind, &policy).await;
                 }
             }
             Event::Trouble(error) => {
                 warn!(kind = %kind.gvk, %error, "Cannot watch policies");
                 match error {
-                    // A cluster without these kinds has no such policies.
-                    ClusterError::Missing { .. } => told.holds(),
+                    // A cluster without this kind has no such policies to run. What they have made stays.
+                    ClusterError::UnknownKind { .. } => told.holds(),
                     error if !error.is_outage() => told.condition.fails(error.to_string()),
                     _ => {}
                 }
@@ -95,8 +97,12 @@ async fn take(shared: Arc<Shared>, kind: Arc<ApiKind>, mut events: Receiver<Even
 
 fn apply(shared: &Shared, document: Value) -> Transition {
     let kinds = shared.discovery.kinds();
-    let transition = shared.index().apply(document, &|gvk| kinds.scope(gvk));
+    let review = shared.review_check().state(&document);
+    let transition = shared.index().apply(document, review, &|gvk| kinds.scope(gvk));
     if transition.changed {
+        if let Some(notice) = review.notice() {
+            warn!(policy = %transition.new.key, notice, "Policy not reviewed");
+        }
         for problem in &transition.new.problems {
             warn!(policy = %transition.new.key, %problem, "The policy is set aside");
         }
@@ -124,7 +130,7 @@ fn react(shared: &Shared, transition: &Transition) {
     let others = old.map(|old| retargeted(&old.document, &new.document)).unwrap_or_default();
     for rule in &removed {
         let (policy, rule, legacy) = (new.key.clone(), rule.name.clone(), rule.legacy());
-        shared.chore(Chore::Bury { policy, rule, legacy });
+        shared.chore(Chore::Bury { policy, rule, legacy, end: RuleEnd::Deleted });
     }
     for rule in before().filter(|rule| others.contains(&rule.name)) {
         // The rule starts anew: its new targets are made from the next event on.
@@ -134,9 +140,11 @@ fn react(shared: &Shared, transition: &Transition) {
             shared.chore(Chore::Release { policy: new.key.clone(), rule: rule.name.clone(), kinds });
         }
     }
+    // A policy that has waited for its review, or had problems, has not followed its downstream meanwhile.
+    let resumes = old.is_some_and(|old| old.policy.is_none());
     for rule in &policy.rules {
         let known = before().any(|before| before.name == rule.name);
-        if known && !others.contains(&rule.name) {
+        if (known || resumes) && !others.contains(&rule.name) {
             look_at_downstream(shared, &new.key, rule);
         }
         if !known || rule.generate_existing {
@@ -206,11 +214,34 @@ pub(super) fn look_at_triggers(shared: &Shared, policy: &PolicyKey, rule: &Rule)
 }
 
 /// Deletes what goes with a policy.
-fn mourn(shared: &Shared, policy: &Indexed) {
-    if shared.is_working() {
-        for rule in policy.policy.iter().flat_map(|policy| &policy.rules) {
-            let (policy, rule, legacy) = (policy.key.clone(), rule.name.clone(), rule.legacy());
-            shared.chore(Chore::Bury { policy, rule, legacy });
+async fn lose_policy(shared: &Shared, kind: &ApiKind, policy: &Indexed) {
+    if !shared.is_working() {
+        return;
+    }
+    let end = match was_deleted(shared, kind, policy).await {
+        true => RuleEnd::Deleted,
+        false => {
+            warn!(policy = %policy.key, "Policy went with its CRD: downstream stays until the kind is served again");
+            shared.absence()
+        }
+    };
+    for rule in policy.policy.iter().flat_map(|policy| &policy.rules) {
+        let (policy, rule, legacy) = (policy.key.clone(), rule.name.clone(), rule.legacy());
+        shared.chore(Chore::Bury { policy, rule, legacy, end });
+    }
+}
+
+/// Whether somebody deleted the policy itself. The end of its CRD takes all policies with it, and nobody meant those.
+async fn was_deleted(shared: &Shared, kind: &ApiKind, policy: &Indexed) -> bool {
+    let crds = ApiKind::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    match shared.api.find(&crds, None, &kind.plural_name()).await {
+        Ok(Some(crd)) => {
+            !is_ending(&crd) && seconds(text_at(&crd, &["metadata", "creationTimestamp"])) <= policy.created
+        }
+        Ok(None) => false,
+        Err(error) => {
+            warn!(policy = %policy.key, %error, "Cannot read the CRD of a policy");
+            false
         }
     }
 }
@@ -267,8 +298,9 @@ pub(super) fn resume(shared: &Shared, recalled: Option<Progress>) {
                 }
             };
             if gone {
+                let end = if present.is_some() { RuleEnd::Deleted } else { shared.absence() };
                 let (policy, rule, legacy) = (policy.clone(), rule.clone(), known.legacy.clone());
-                shared.chore(Chore::Bury { policy, rule, legacy });
+                shared.chore(Chore::Bury { policy, rule, legacy, end });
             }
         }
     }
@@ -293,12 +325,20 @@ fn tell_problems(shared: &Shared, indexed: &Indexed) {
         let problems: Vec<String> = indexed.problems.iter().map(ToString::to_string).collect();
         shared.herald.tell(Happening::SetAside { policy: indexed.key.clone(), problem: problems.join("; ") });
     }
+    if let Some(notice) = indexed.review.notice() {
+        shared.herald.tell(Happening::Unreviewed { policy: indexed.key.clone(), notice });
+    }
 }
 
 pub(super) async fn write_status(shared: &Shared, kind: &ApiKind, indexed: &Indexed) {
-    let readiness = match indexed.problems.first() {
-        None => Readiness::Ready,
-        Some(problem) => Readiness::NotReady { because: problem.to_string() },
+    let panicked = shared.panics.of(&shared.snapshot.load(), &indexed.key);
+    let readiness = match (indexed.problems.first(), panicked, indexed.review.notice()) {
+        (Some(problem), ..) => Readiness::NotReady { because: problem.to_string() },
+        (None, Some(rule), _) => {
+            Readiness::NotReady { because: format!("rule {rule} panicked; this is a bug in Writ") }
+        }
+        (None, None, Some(notice)) => Readiness::Unreviewed { runs: indexed.review.runs(), notice },
+        (None, None, None) => Readiness::Ready,
     };
     let Some(wanted) = policy_status(&indexed.document, &readiness, Timestamp::now()) else {
         return;

@@ -9,13 +9,14 @@ use tracing::{debug, info, warn};
 use super::downstream::Record;
 use super::drive::{DriveError, Driven, Sources, drive};
 use super::lookup::{Found, find, source_lives};
+use super::provenance::is_own;
 use super::settle::{Manner, Settled, settle};
 use super::shared::Shared;
 use super::work::{Causes, Work};
 use crate::cluster::ClusterError;
-use crate::cluster::apply::{Method, WriteError};
+use crate::cluster::apply::{Basis, Deletion, Method, WriteError};
 use crate::cluster::events::Happening;
-use crate::core::generate::{Apply, Evaluation, Plan, PolicyKey, Trigger, TriggerRef, Way};
+use crate::core::generate::{Apply, Evaluation, Marks, Plan, PolicyKey, Trigger, TriggerRef, Way};
 use crate::core::resource::ObjectKey;
 use crate::index::RuleEntry;
 
@@ -31,6 +32,9 @@ pub(super) enum Trouble {
     /// The rule fails for this trigger: a few attempts, then wait for the next event.
     #[error("{0}")]
     Broken(String),
+    /// The rule panicked for this trigger before: nothing to do until one of them changes. It was told then.
+    #[error("{0}")]
+    Parked(String),
     /// Another replica works now.
     #[error("this replica does not hold the lease")]
     NotOurTurn,
@@ -45,7 +49,7 @@ pub(super) struct Report {
 }
 
 /// Why objects are deleted.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grounds {
     /// Somebody deleted what they were made for or from.
     Asked,
@@ -64,7 +68,7 @@ pub(super) async fn process(
     let Some(entry) = shared.snapshot.load().rule(policy, rule) else {
         return Ok(Report::default());
     };
-    let (rule, causes) = (&entry.rule, work.causes);
+    let (rule, mut causes) = (&entry.rule, work.causes);
     if !rule.synchronize && !causes.meets(Causes::TRIGGER | Causes::EXISTING) {
         return Ok(Report::default());
     }
@@ -98,6 +102,13 @@ pub(super) async fn process(
     if rule.needs_request {
         return Ok(report);
     }
+    let by_trigger = Causes::TRIGGER | Causes::EXISTING;
+    if causes.meets(by_trigger) && !causes.meets(Causes::PROVEN) && is_own(shared, &object).await? {
+        causes = causes.without(by_trigger | Causes::FRESH);
+        if causes == Causes::default() {
+            return Ok(report);
+        }
+    }
     let trigger = Trigger::background(Value::clone(&object));
     let reference = TriggerRef::of(&object);
     if entry.policy.apply == Apply::One && is_preceded(shared, &entry, &trigger).await? {
@@ -116,6 +127,9 @@ pub(super) async fn process(
         Evaluation::Excepted { by } => {
             debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), exception = %by, "Not applied");
         }
+        Evaluation::OutOfReach { because } => {
+            debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), because, "Ignored a trigger out of reach");
+        }
         Evaluation::Skipped { because } | Evaluation::NotApplicable { because } | Evaluation::Lost { because } => {
             debug!(%policy, rule = %rule.name, trigger = %ObjectKey::of(&object), because, "Not applied");
             if rule.synchronize && rule.way() == Way::Watch {
@@ -132,7 +146,11 @@ pub(super) async fn is_preceded(shared: &Shared, entry: &RuleEntry, trigger: &Tr
     for earlier in entry.policy.rules.iter().take_while(|rule| rule.name != entry.rule.name) {
         match drive(shared, earlier, trigger).await {
             Ok(Driven {
-                evaluation: Evaluation::Skipped { .. } | Evaluation::Excepted { .. } | Evaluation::NotApplicable { .. },
+                evaluation:
+                    Evaluation::Skipped { .. }
+                    | Evaluation::Excepted { .. }
+                    | Evaluation::NotApplicable { .. }
+                    | Evaluation::OutOfReach { .. },
                 ..
             }) => {}
             Err(DriveError::Cluster(error)) if error.is_outage() => return Err(error.into()),
@@ -285,7 +303,8 @@ async fn delete(
 ) -> Result<usize, Trouble> {
     let RuleEntry { policy, rule } = entry;
     let (mut deleted, mut errors) = (0, Vec::new());
-    for (key, record) in records {
+    // What somebody else labelled while this replica led, and no plan has ever held, is not the rule's to delete.
+    for (key, record) in records.into_iter().filter(|(_, record)| !record.is_foreign()) {
         let left = shared.downstream().count(&policy.key, &rule.name);
         let now = Timestamp::now().as_second();
         if grounds == Grounds::Inferred && !shared.brake().passes(&policy.key, &rule.name, left, now) {
@@ -296,11 +315,15 @@ async fn delete(
         }
         // Forgotten first: the event about its end must not bring it back.
         shared.downstream().remove(&key);
-        match shared.writer.delete(&rule.reach, &key, &record.uid).await {
-            Ok(()) => {
+        let version = record.version.to_string();
+        let seen = Basis { uid: &record.uid, version: &version };
+        let still = |stored: &Value| Marks::read(stored).as_ref() == Some(&record.marks);
+        match shared.writer.delete(&rule.reach, &key, seen, still).await {
+            Ok(Deletion::Done | Deletion::Gone) => {
                 shared.metrics.written("deleted");
                 deleted += 1;
             }
+            Ok(Deletion::Kept) => shared.downstream().put_back(key, record),
             Err(error) => {
                 // It may well be there still: the next attempt must find it. The others can go all the same.
                 shared.downstream().put_back(key, record);
@@ -343,7 +366,9 @@ impl From<ClusterError> for Trouble {
     fn from(error: ClusterError) -> Self {
         match error {
             error if error.is_outage() => Self::Outage(error.to_string()),
-            ClusterError::Refused { .. } | ClusterError::Conflict { .. } => Self::Refused(error.to_string()),
+            ClusterError::Refused { .. } | ClusterError::Conflict { .. } | ClusterError::Rejected { .. } => {
+                Self::Refused(error.to_string())
+            }
             error => Self::Broken(error.to_string()),
         }
     }
@@ -353,6 +378,7 @@ impl From<DriveError> for Trouble {
     fn from(error: DriveError) -> Self {
         match error {
             DriveError::Cluster(error) => error.into(),
+            error @ DriveError::Panicked { .. } => Self::Parked(error.to_string()),
             other => Self::Broken(other.to_string()),
         }
     }

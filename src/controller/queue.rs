@@ -210,11 +210,17 @@ impl<K: Clone + Eq + Hash, W: Merge> Queue<K, W> {
         self.arrived.notify_one();
     }
 
-    /// Waits until fewer than so many keys are in the queue.
+    /// Waits until fewer than so many keys are due or being worked on. Those that pause after a failure do not count: the
+    /// rejected work of one rule must not keep the others from going on.
     pub(super) async fn room(&self, most: usize) {
-        while self.depth() >= most {
+        while self.due() >= most {
             sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    fn due(&self) -> usize {
+        let state = self.lock();
+        state.slots.len() - state.paused.len()
     }
 
     /// How many keys there are, in whatever state.
@@ -360,6 +366,22 @@ mod tests {
         queue.add_later(Lane::Live, 1, words("e"), pause);
         queue.done(&1);
         assert_eq!(queue.take().await.work, words("e"), "nothing is lost that comes while the key is worked on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_pauses_takes_no_room() {
+        let queue = Queue::default();
+        for key in 0..8 {
+            queue.add(Lane::Bulk, key, words("rejected"));
+        }
+        for _ in 0..8 {
+            let task = queue.take().await;
+            queue.failed(&task.key, task.work, LONGEST);
+        }
+        let start = Instant::now();
+        queue.room(4).await;
+        assert!(start.elapsed() < Duration::from_millis(1), "rejected work holds up the rest");
+        assert_eq!(queue.depth(), 8);
     }
 
     #[tokio::test(start_paused = true)]

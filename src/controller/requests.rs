@@ -1,7 +1,8 @@
-//! UpdateRequests: work that somebody has stored in the cluster, because a rule asks for what only admission knows.
+//! UpdateRequests: work that the webhook has stored in the cluster, because a rule asks for what only admission knows.
+//! Requests of anybody else are ignored, and so are requests that were changed after they were stored.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,16 +12,18 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
 use super::drive::{Driven, drive};
-use super::lookup::live;
+use super::lookup::{Found, live, look_up};
+use super::office::REFUSAL_PAUSE;
 use super::policies::kind_of_policy;
 use super::process::{Grounds, Report, Trouble, clean_up, fulfil, is_preceded, tell};
 use super::queue::{Lane, Merge, Queue, Task};
 use super::shared::Shared;
+use crate::cluster::apply::Basis;
 use crate::cluster::kinds::ApiKind;
-use crate::cluster::status::{self, request_status};
+use crate::cluster::status::{self, pending_request};
 use crate::cluster::watch::{Event, follow};
 use crate::cluster::{ClusterError, Selection};
-use crate::core::generate::request::{Admission, Entry, State, UpdateRequest};
+use crate::core::generate::request::{Admission, Entry, UpdateRequest};
 use crate::core::generate::{Apply, Evaluation, PolicyKey, Trigger, TriggerRef};
 use crate::core::matching::Operation;
 use crate::core::resource::{is_ending, text_at};
@@ -57,29 +60,64 @@ enum Aim {
     Remove,
 }
 
+/// Stored requests that keep being rejected, by policy. Each stays in the cluster until it succeeds, so their number has a bound: a
+/// tenant whose objects are always rejected must not fill the storage of the cluster.
+#[derive(Default)]
+struct Failing(Mutex<BTreeMap<PolicyKey, BTreeSet<String>>>);
+
+/// How many of one policy are kept.
+const MOST_FAILING: usize = 1000;
+
+impl Failing {
+    /// Notes a request; false if its policy has too many already.
+    fn admit(&self, policy: &PolicyKey, name: &str) -> bool {
+        let mut failing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_policy = failing.entry(policy.clone()).or_default();
+        of_policy.contains(name) || (of_policy.len() < MOST_FAILING && of_policy.insert(name.to_owned()))
+    }
+
+    fn remove(&self, name: &str) {
+        let mut failing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        failing.retain(|_, of_policy| {
+            of_policy.remove(name);
+            !of_policy.is_empty()
+        });
+    }
+}
+
 type Requests = Queue<String, Stored>;
 
 /// Follows the requests in the namespace of the install. Ends only if a worker dies of its own.
 pub(super) async fn run(shared: Arc<Shared>) {
     let kind = Arc::new(ApiKind::builtin("kyverno.io/v2", "UpdateRequest"));
-    let queue = Arc::new(Requests::default());
+    let (queue, failing) = (Arc::new(Requests::default()), Arc::new(Failing::default()));
     let mut workers = JoinSet::new();
     for _ in 0..WORKERS {
-        workers.spawn(work(shared.clone(), kind.clone(), queue.clone()));
+        workers.spawn(work(shared.clone(), kind.clone(), queue.clone(), failing.clone()));
     }
     let (sender, mut events) = channel(64);
     let selection = Selection { namespace: Some(shared.namespace.clone()), ..Selection::default() };
     let following = follow(shared.api.clone(), kind, selection, sender);
     let receiving = async {
         let mut known = BTreeSet::new();
+        let mut ignored = BTreeSet::new();
         while let Some(event) = events.recv().await {
             match event {
                 Event::Listed(object) | Event::Changed(object) => {
                     let name = text_at(&object, &["metadata", "name"]).to_owned();
+                    if !UpdateRequest::is_authentic(&object, &shared.keys.ready().await.mac) {
+                        ignore(&shared, name, &mut ignored);
+                        continue;
+                    }
                     known.insert(name.clone());
                     queue.add(Lane::Live, name, Stored(object));
                 }
-                Event::Deleted(object) => drop(known.remove(text_at(&object, &["metadata", "name"]))),
+                Event::Deleted(object) => {
+                    let name = text_at(&object, &["metadata", "name"]);
+                    known.remove(name);
+                    ignored.remove(name);
+                    failing.remove(name);
+                }
                 Event::Listing => known.clear(),
                 Event::Synced { .. } => {}
                 Event::Trouble(error) => warn!(%error, "Cannot watch stored requests"),
@@ -93,7 +131,15 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-async fn work(shared: Arc<Shared>, kind: Arc<ApiKind>, queue: Arc<Requests>) {
+/// Nothing is done with a request that Writ did not write. It is counted and logged once, and it stays: it is not Writ's.
+fn ignore(shared: &Shared, name: String, ignored: &mut BTreeSet<String>) {
+    if ignored.insert(name.clone()) {
+        shared.metrics.ignored_request();
+        warn!(request = name, "Ignored an UpdateRequest that Writ did not write, or that was changed since");
+    }
+}
+
+async fn work(shared: Arc<Shared>, kind: Arc<ApiKind>, queue: Arc<Requests>, failing: Arc<Failing>) {
     let mut turns = shared.tenure.changes();
     loop {
         let Task { key, work, since, .. } = queue.take().await;
@@ -104,62 +150,93 @@ async fn work(shared: Arc<Shared>, kind: Arc<ApiKind>, queue: Arc<Requests>) {
                 () = sleep(Duration::from_millis(200)) => {}
             }
         }
-        match handle(&shared, &kind, &key, &work.0, since.elapsed()).await {
+        match handle(&shared, &kind, &failing, &key, &work.0, since.elapsed()).await {
             Ok(()) => queue.done(&key),
             Err(error) => {
                 debug!(request = key, %error, "A stored request is not done yet");
-                queue.failed(&key, work, LONGEST_PAUSE);
+                queue.failed(&key, work, longest_pause(&error, since.elapsed()));
             }
         }
+    }
+}
+
+/// How long the pause before the next attempt may become. What was rejected stays rejected until somebody grants a permission
+/// or changes an object, so it is tried ever less often, without end.
+fn longest_pause(trouble: &Trouble, waited: Duration) -> Duration {
+    match trouble {
+        Trouble::Outage(_) | Trouble::NotOurTurn => LONGEST_PAUSE,
+        Trouble::Refused(_) | Trouble::Broken(_) | Trouble::Parked(_) if waited < PATIENCE => LONGEST_PAUSE,
+        Trouble::Refused(_) | Trouble::Broken(_) | Trouble::Parked(_) => REFUSAL_PAUSE,
     }
 }
 
 /// Works on a request. An error means: again, after a pause.
-async fn handle(shared: &Shared, kind: &ApiKind, name: &str, object: &Value, waited: Duration) -> Result<(), Trouble> {
+async fn handle(
+    shared: &Shared,
+    kind: &ApiKind,
+    failing: &Failing,
+    name: &str,
+    object: &Value,
+    waited: Duration,
+) -> Result<(), Trouble> {
     let Some(request) = UpdateRequest::read(object) else {
         return Ok(());
     };
-    let uid = text_at(object, &["metadata", "uid"]);
-    let remove = || async { remove(shared, kind, name, uid).await };
-    match request.state {
-        State::Completed => return remove().await,
-        State::Failed if request.ours => return remove().await,
-        State::Failed => return Ok(()),
-        State::Pending => {}
-    }
-    let mut errors = Vec::new();
-    let mut wait = false;
+    let seen = Basis::of(object);
+    let (mut errors, mut rejected) = (Vec::new(), false);
     for entry in &request.entries {
         match perform(shared, &request, entry, waited).await {
             Ok(()) => {}
             Err(Undone::Trouble(trouble @ (Trouble::Outage(_) | Trouble::NotOurTurn))) => return Err(trouble),
-            Err(Undone::Trouble(trouble)) => errors.push(trouble.to_string()),
-            Err(Undone::NotYet(reason)) => {
-                wait = true;
-                errors.push(reason);
+            Err(Undone::Trouble(trouble)) => {
+                // A rule that fails for its trigger has been told by an event, and would fail again.
+                rejected |= matches!(trouble, Trouble::Refused(_));
+                errors.push(trouble.to_string());
             }
+            Err(Undone::NotYet(reason)) => errors.push(reason),
         }
     }
     if errors.is_empty() {
-        return remove().await;
+        return remove(shared, kind, name, seen).await;
     }
     let message = errors.join("; ");
     if waited < PATIENCE {
-        return Err(if wait { Trouble::Broken(message) } else { Trouble::Refused(message) });
+        return Err(Trouble::Refused(message));
     }
-    warn!(request = name, policy = %request.policy, error = message, "A stored request has failed for good");
-    if request.ours {
-        return remove().await;
+    if rejected && failing.admit(&request.policy, name) {
+        return Err(keep(shared, kind, name, object, &request, message).await);
     }
-    let status = request_status(State::Failed, &message, request.retries + 5);
-    match status::write(&shared.api, kind, Some(&shared.namespace), name, status).await {
-        Ok(()) | Err(ClusterError::Missing { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+    warn!(request = name, policy = %request.policy, error = message, "Dropped a stored request");
+    if rejected {
+        shared.metrics.request_dropped();
+    }
+    remove(shared, kind, name, seen).await
+}
+
+/// Keeps a request that fails, with what is wrong in its status.
+async fn keep(
+    shared: &Shared,
+    kind: &ApiKind,
+    name: &str,
+    object: &Value,
+    request: &UpdateRequest,
+    message: String,
+) -> Trouble {
+    // Written only when it says something new: each write comes back as an event, and that is a reason to try again.
+    if text_at(object, &["status", "message"]) == message {
+        return Trouble::Refused(message);
+    }
+    warn!(request = name, policy = %request.policy, error = message, "A stored request keeps failing");
+    let written = status::write(&shared.api, kind, Some(&shared.namespace), name, pending_request(&message)).await;
+    match written {
+        Ok(()) | Err(ClusterError::Missing { .. }) => Trouble::Refused(message),
+        Err(error) => error.into(),
     }
 }
 
-async fn remove(shared: &Shared, kind: &ApiKind, name: &str, uid: &str) -> Result<(), Trouble> {
-    match shared.api.delete(kind, Some(&shared.namespace), name, uid).await {
+async fn remove(shared: &Shared, kind: &ApiKind, name: &str, seen: Basis<'_>) -> Result<(), Trouble> {
+    match shared.api.delete(kind, Some(&shared.namespace), name, seen).await {
+        // After a conflict the watch brings the request as it is now, and that one is worked on.
         Ok(()) | Err(ClusterError::Missing { .. } | ClusterError::Conflict { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -191,6 +268,13 @@ async fn perform(shared: &Shared, request: &UpdateRequest, entry: &Entry, waited
         true if is_alive(&trigger, request) => Aim::MakeOrRemove,
         true => Aim::Remove,
     };
+    if aim == Aim::Remove && is_held(shared, &reference).await.map_err(Undone::Trouble)? {
+        // The watch tells of the end of a trigger that finalizers hold up. For other rules this request is all there is.
+        return match found.rule.follows_deletion() {
+            true => Ok(()),
+            false => Err(Undone::Trouble(Trouble::Outage(format!("{} is being deleted", reference.gvk)))),
+        };
+    }
     let (started, mut report) = (Instant::now(), Report::default());
     let applied = apply(shared, &found, &trigger, &reference, aim, &mut report).await;
     shared.metrics.executed(&request.policy, &entry.rule, applied.is_ok(), started.elapsed());
@@ -226,7 +310,7 @@ async fn apply(
             }
             Ok(())
         }
-        Some(Driven { evaluation: Evaluation::Excepted { .. }, .. }) => Ok(()),
+        Some(Driven { evaluation: Evaluation::Excepted { .. } | Evaluation::OutOfReach { .. }, .. }) => Ok(()),
         // What the webhook could not tell without looking things up.
         Some(Driven { evaluation: Evaluation::Lost { .. }, .. }) if found.rule.synchronize => {
             clean_up(shared, found, reference, Grounds::Asked).await.map(drop)
@@ -236,8 +320,14 @@ async fn apply(
     }
 }
 
+/// Whether a trigger is being deleted and still there: what was made for it stays as long.
+async fn is_held(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble> {
+    Ok(trigger.is_findable() && live(shared, trigger).await?.is_some_and(|object| is_ending(&object)))
+}
+
 async fn is_gone(shared: &Shared, trigger: &TriggerRef) -> Result<bool, Trouble> {
-    Ok(trigger.is_findable() && live(shared, trigger).await?.is_none_or(|object| is_ending(&object)))
+    // A kind that is not served any more says nothing about its objects.
+    Ok(trigger.is_findable() && matches!(look_up(shared, trigger).await?, Found::Gone))
 }
 
 fn is_alive(trigger: &Trigger, request: &UpdateRequest) -> bool {
@@ -304,4 +394,31 @@ async fn of_admission(
 
 async fn stored(shared: &Shared, entry: &Entry) -> Result<Option<Value>, Undone> {
     live(shared, &entry.trigger).await.map_err(|error| Undone::Trouble(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_rejected_is_tried_without_end() {
+        let text = String::new;
+        assert_eq!(longest_pause(&Trouble::Refused(text()), Duration::ZERO), LONGEST_PAUSE);
+        assert_eq!(longest_pause(&Trouble::Refused(text()), PATIENCE), REFUSAL_PAUSE);
+        assert_eq!(longest_pause(&Trouble::Outage(text()), PATIENCE * 1000), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn one_policy_keeps_a_bounded_number_of_failing_requests() {
+        let failing = Failing::default();
+        let policy = |name: &str| PolicyKey { namespace: None, name: name.to_owned() };
+        for number in 0..MOST_FAILING {
+            assert!(failing.admit(&policy("p"), &format!("ur-{number}")));
+        }
+        assert!(!failing.admit(&policy("p"), "ur-more"));
+        assert!(failing.admit(&policy("p"), "ur-0"), "it is known");
+        assert!(failing.admit(&policy("q"), "ur-other"), "another policy");
+        failing.remove("ur-0");
+        assert!(failing.admit(&policy("p"), "ur-more"));
+    }
 }

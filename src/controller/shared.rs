@@ -8,10 +8,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::chores::Chore;
+use super::chores::{Chore, RuleEnd};
 use super::downstream::Downstream;
+use super::office::Stored;
+use super::panics::Panics;
+use super::provenance::Origin;
 use super::queue::{Lane, Queue};
 use super::triggers::Triggers;
 use super::work::{Causes, Work, WorkKey};
@@ -19,12 +22,14 @@ use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Herald;
 use crate::cluster::globals::Globals;
+use crate::cluster::keys::KeyReader;
 use crate::cluster::lease::Tenure;
 use crate::cluster::{Api, Reader};
-use crate::core::generate::progress::{Progress, RuleProgress, Sighting};
-use crate::core::generate::{Brake, Marks, Outbound, PolicyKey, TriggerRef, Way};
+use crate::core::generate::progress::{Moment, Progress, RuleProgress};
+use crate::core::generate::{Brake, InstallBounds, Marks, Outbound, PolicyKey, TriggerRef, Way};
 use crate::core::matching::Resource;
 use crate::core::resource::{Gvk, ObjectKey};
+use crate::core::reviewed::ReviewCheck;
 use crate::core::settings::Settings;
 use crate::index::{Index, RuleEntry, Snapshot};
 use crate::telemetry::GenerateMetrics;
@@ -32,6 +37,8 @@ use crate::telemetry::GenerateMetrics;
 /// Objects that wait in the queue; beyond that a key is enough, and the object is read when its turn comes, which costs the API
 /// server as much as a write.
 const HELD_OBJECTS: usize = 2048;
+/// For so long after taking over, watches may bring writes of the former leader.
+const FORMER_WRITES: Duration = Duration::from_secs(60);
 /// A generated object that somebody deletes stays away for so long. Many a client waits for the end of what it deletes by
 /// asking for the name, again and again; if another were there at once, it would never see the end.
 const ABSENCE: Duration = Duration::from_millis(300);
@@ -40,7 +47,7 @@ pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
-    pub(super) outbound: Outbound,
+    pub(super) outbound: Arc<Outbound>,
     pub(super) globals: Globals,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
@@ -54,12 +61,18 @@ pub(super) struct Shared {
     pub(super) rewatch: Notify,
     /// The namespace of the install.
     pub(super) namespace: String,
-    /// Makes `random()` the same for one trigger again and again, and different for everybody else.
-    pub(super) salt: ArcSwap<String>,
+    /// The name of this replica.
+    pub(super) identity: String,
+    run_unreviewed: bool,
+    /// How long the objects of an absent policy stay.
+    absence_grace: Duration,
+    /// The key of reviews, and what makes `random()` the same for one trigger again and again.
+    pub(super) keys: KeyReader,
     /// The resource version at which the policies were first listed.
     pub(super) listed_at: AtomicU64,
     /// This replica does the work: it holds the lease and knows how far the rules have come.
     working: AtomicBool,
+    leading_since: Mutex<Option<Instant>>,
     index: Mutex<Index>,
     triggers: Mutex<Triggers>,
     downstream: Mutex<Downstream>,
@@ -75,6 +88,14 @@ pub(super) struct Shared {
     releasing: Counts,
     /// The newest version of each source that a watch has brought, by UID.
     source_versions: Mutex<HashMap<String, u64>>,
+    pub(super) panics: Panics,
+    checkpoint: tokio::sync::Mutex<Stored>,
+}
+
+/// When a trigger was last changed, and by whom.
+pub(super) struct Sighting {
+    moment: Moment,
+    origin: Origin,
 }
 
 /// How many pieces of something are under way for each rule.
@@ -103,7 +124,7 @@ pub(super) struct Parts {
     pub(super) api: Api,
     pub(super) discovery: Arc<Discovery>,
     pub(super) reader: Reader,
-    pub(super) outbound: Outbound,
+    pub(super) outbound: Arc<Outbound>,
     pub(super) globals: Globals,
     pub(super) writer: Writer,
     pub(super) tenure: Tenure,
@@ -113,7 +134,10 @@ pub(super) struct Parts {
     pub(super) settings: Arc<ArcSwap<Settings>>,
     pub(super) chores: mpsc::UnboundedSender<Chore>,
     pub(super) namespace: String,
-    pub(super) salt: String,
+    pub(super) keys: KeyReader,
+    pub(super) identity: String,
+    pub(super) run_unreviewed: bool,
+    pub(super) absence_grace: Duration,
     pub(super) brake: Brake,
 }
 
@@ -133,7 +157,10 @@ impl Shared {
             settings,
             chores,
             namespace,
-            salt,
+            keys,
+            identity,
+            run_unreviewed,
+            absence_grace,
             brake,
         } = parts;
         Self {
@@ -152,9 +179,14 @@ impl Shared {
             chores,
             rewatch: Notify::new(),
             namespace,
-            salt: ArcSwap::from_pointee(salt),
+            keys,
+            identity,
+            run_unreviewed,
+            absence_grace,
             listed_at: AtomicU64::new(0),
+            panics: Panics::default(),
             working: AtomicBool::new(false),
+            leading_since: Mutex::default(),
             index: Mutex::default(),
             triggers: Mutex::default(),
             downstream: Mutex::default(),
@@ -165,7 +197,28 @@ impl Shared {
             writing: Mutex::default(),
             releasing: Mutex::default(),
             source_versions: Mutex::default(),
+            checkpoint: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Decides which stored policies run, with the key that is in force now.
+    pub(super) fn review_check(&self) -> ReviewCheck {
+        ReviewCheck {
+            key: self.keys.current().map(|keys| keys.mac.clone()),
+            run_unreviewed: self.run_unreviewed,
+            namespace: self.namespace.clone(),
+        }
+    }
+
+    /// The end of a rule whose policy is absent.
+    pub(super) fn absence(&self) -> RuleEnd {
+        RuleEnd::Absent { until: Instant::now() + self.absence_grace }
+    }
+
+    /// What limits every rule at this moment.
+    pub(super) fn bounds(&self) -> InstallBounds {
+        let catalog = self.discovery.kinds().catalog();
+        InstallBounds::of_cluster(catalog, &*self.namespace).with_outbound(self.outbound.clone())
     }
 
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {
@@ -182,6 +235,11 @@ impl Shared {
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
         lock(&self.progress)
+    }
+
+    /// The checkpoint as it was last read or written here; held while it is written.
+    pub(super) async fn checkpoint(&self) -> tokio::sync::MutexGuard<'_, Stored> {
+        self.checkpoint.lock().await
     }
 
     pub(super) fn brake(&self) -> MutexGuard<'_, Brake> {
@@ -218,6 +276,7 @@ impl Shared {
     }
 
     pub(super) fn set_working(&self, working: bool) {
+        *lock(&self.leading_since) = working.then(Instant::now);
         self.working.store(working, Ordering::Release);
     }
 
@@ -267,6 +326,21 @@ impl Shared {
         self.progress().0.get(policy)?.rules.get(rule).cloned()
     }
 
+    /// When an object with its managed fields was last changed, and by whom. `live`: an event of the watch has brought it.
+    pub(super) fn sight(&self, object: &Value, live: bool) -> Sighting {
+        let writes = self.writer.own_writes();
+        // This replica remembers its own writes. Those of a former leader may still come in for a while.
+        let remembers = live && lock(&self.leading_since).is_some_and(|since| since.elapsed() > FORMER_WRITES);
+        let origin = if writes.holds(object) {
+            Origin::Own
+        } else if writes.is_under_way(&ObjectKey::of(object)) || !remembers && Marks::read(object).is_some() {
+            Origin::Unproven
+        } else {
+            Origin::User
+        };
+        Sighting { moment: Moment::of(object), origin }
+    }
+
     /// Puts a trigger that the watch has brought before every rule that it may concern.
     pub(super) fn offer(&self, gvk: &Gvk, object: Value, sighting: &Sighting, causes: Causes) {
         let snapshot = self.snapshot.load();
@@ -276,8 +350,9 @@ impl Shared {
         }
         let resource = Resource { group: &gvk.group, version: &gvk.version, kind: &gvk.kind, subresource: "" };
         let object = Arc::new(object);
-        for entry in snapshot.candidates(&resource).filter(|entry| self.concerns(entry, sighting)) {
-            let trigger = TriggerRef::of(&object);
+        for entry in snapshot.candidates(&resource) {
+            let Some(proof) = self.concerns(entry, sighting) else { continue };
+            let (causes, trigger) = (causes | proof, TriggerRef::of(&object));
             let is_news = self
                 .rule_progress(&entry.policy.key, &entry.rule.name)
                 .is_some_and(|progress| sighting.moment.version > progress.start.version);
@@ -297,12 +372,32 @@ impl Shared {
         }
     }
 
-    /// Whether a rule listens to watched triggers at all, and to changes of this author.
-    fn concerns(&self, entry: &RuleEntry, sighting: &Sighting) -> bool {
-        entry.rule.way() == Way::Watch && !(entry.rule.skip_background_requests && sighting.ours)
+    /// Whether a rule listens to watched triggers at all, and to changes of this author: what is known of that.
+    fn concerns(&self, entry: &RuleEntry, sighting: &Sighting) -> Option<Causes> {
+        if entry.rule.way() != Way::Watch {
+            return None;
+        }
+        match (entry.rule.skip_background_requests, sighting.origin) {
+            (false, _) | (true, Origin::User) => Some(Causes::PROVEN),
+            (true, Origin::Unproven) => Some(Causes::default()),
+            (true, Origin::Own) => {
+                // After a restart nobody remembers the write, but progress does.
+                self.note_newest(entry, sighting.moment.version);
+                None
+            }
+        }
     }
 
-    /// Whether a trigger that is there already counts for a rule. `existing`: every trigger that there is does.
+    /// Notes that a one-shot rule has come to a trigger.
+    fn note_newest(&self, entry: &RuleEntry, version: u64) {
+        if !entry.rule.synchronize {
+            let mut newest = self.newest();
+            let newest = newest.entry((entry.policy.key.clone(), entry.rule.name.clone())).or_default();
+            *newest = version.max(*newest);
+        }
+    }
+
+    /// Whether a trigger that is there already counts for a rule, and why. `existing`: every trigger that there is does.
     pub(super) fn counts(
         &self,
         entry: &RuleEntry,
@@ -310,22 +405,25 @@ impl Shared {
         existing: bool,
         object: &Value,
         sighting: &Sighting,
-    ) -> bool {
-        // What exists was brought by no request, so it matters not by whose. But no rule feeds on itself.
-        let is_own = || {
-            Marks::read(object).is_some_and(|marks| marks.policy == entry.policy.key && marks.rule == entry.rule.name)
-        };
-        if existing && !(entry.rule.skip_background_requests && is_own()) {
-            return true;
+    ) -> Option<Causes> {
+        let cause = if existing { Causes::EXISTING } else { Causes::TRIGGER };
+        if entry.rule.way() == Way::Watch && self.has_downstream(entry, &TriggerRef::of(object)) {
+            return Some(cause | Causes::PROVEN);
         }
-        entry.rule.way() == Way::Watch && self.has_downstream(entry, &TriggerRef::of(object))
-            || self.concerns(entry, sighting)
-                && progress.is_news(entry.rule.synchronize, sighting.moment)
-                && !self.is_filtered(&ObjectKey::of(object))
+        if existing {
+            // What exists was brought by no request, so it matters not by whose. But no rule feeds on itself.
+            let claims = |marks: Marks| marks.policy == entry.policy.key && marks.rule == entry.rule.name;
+            let is_claimed = entry.rule.skip_background_requests && Marks::read(object).is_some_and(claims);
+            return Some(if is_claimed { cause } else { cause | Causes::PROVEN });
+        }
+        let proof = self.concerns(entry, sighting)?;
+        let is_news = progress.is_news(entry.rule.synchronize, sighting.moment);
+        (is_news && !self.is_filtered(&ObjectKey::of(object))).then_some(cause | proof)
     }
 
     fn has_downstream(&self, entry: &RuleEntry, trigger: &TriggerRef) -> bool {
-        entry.rule.synchronize && !self.downstream().of(&entry.policy.key, &entry.rule.name, trigger).is_empty()
+        let mut made = self.downstream().of(&entry.policy.key, &entry.rule.name, trigger).into_iter();
+        entry.rule.synchronize && made.any(|(_, record)| !record.is_foreign())
     }
 
     pub(super) fn is_filtered(&self, key: &ObjectKey) -> bool {
@@ -347,11 +445,7 @@ impl Shared {
         let key = WorkKey::new(&entry.policy.key, &entry.rule.name, &trigger);
         let mut work = Work::new(causes, trigger);
         work.version = sighting.moment.version;
-        if !entry.rule.synchronize {
-            let mut newest = self.newest();
-            let newest = newest.entry((key.policy.clone(), key.rule.clone())).or_default();
-            *newest = work.version.max(*newest);
-        }
+        self.note_newest(entry, work.version);
         if self.queue.depth() < HELD_OBJECTS {
             work.object = Some(object.clone());
         }

@@ -17,13 +17,13 @@ use super::queue::Lane;
 use super::shared::Shared;
 use super::triggers::Seen;
 use super::work::{Causes, Work, WorkKey};
+use crate::cluster::Selection;
 use crate::cluster::kinds::ApiKind;
 use crate::cluster::watch::{Event, follow, strip};
-use crate::cluster::{FIELD_MANAGER, Selection};
-use crate::core::generate::progress::{Sighting, version_of};
+use crate::core::generate::progress::version_of;
 use crate::core::generate::{TriggerRef, labels};
 use crate::core::matching::Resource;
-use crate::core::resource::{Gvk, ObjectKey, is_ending, text_at};
+use crate::core::resource::{Gvk, ObjectKey, text_at};
 
 /// What a watch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,8 +111,12 @@ async fn one(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>) {
         // A source that is itself generated is seen by the watch of generated objects.
         Purpose::Sources => format!("{},{}!={}", labels::CLONE_SOURCE, labels::MANAGED_BY, labels::MANAGER),
     };
-    let selection =
-        Selection { namespace: key.namespace.clone(), labels, metadata_only: key.purpose == Purpose::Sources };
+    let selection = Selection {
+        namespace: key.namespace.clone(),
+        labels,
+        metadata_only: key.purpose == Purpose::Sources,
+        ..Selection::default()
+    };
     let (sender, events) = channel(64);
     let following = follow(shared.api.clone(), kind.clone(), selection, sender);
     match key.purpose {
@@ -131,7 +135,7 @@ async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut ev
             Event::Listing => listed.clear(),
             Event::Listed(object) => {
                 listed.insert(text_at(&object, &["metadata", "uid"]).to_owned());
-                see_trigger(&shared, &kind, object, synced);
+                see_trigger(&shared, &kind, object, synced, false);
             }
             Event::Synced { version } => {
                 let first = !std::mem::replace(&mut synced, true);
@@ -148,7 +152,7 @@ async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut ev
                     shared.pass_over(&gvk);
                 }
             }
-            Event::Changed(object) => see_trigger(&shared, &kind, object, true),
+            Event::Changed(object) => see_trigger(&shared, &kind, object, true, true),
             Event::Deleted(object) => {
                 let trigger = TriggerRef::of(&object);
                 shared.triggers().forget(&gvk, &trigger.uid);
@@ -159,18 +163,13 @@ async fn triggers(shared: Arc<Shared>, key: WatchKey, kind: Arc<ApiKind>, mut ev
     }
 }
 
-/// What is there when a watch begins is gone through by the passes of the rules; what comes later is news.
-fn see_trigger(shared: &Shared, kind: &ApiKind, mut object: Value, news: bool) {
-    let sighting = Sighting::of(&object, FIELD_MANAGER);
+/// What is there when a watch begins is gone through by the passes of the rules; what comes later is news. `live`: an event of
+/// the watch, not the outcome of a list.
+fn see_trigger(shared: &Shared, kind: &ApiKind, mut object: Value, news: bool, live: bool) {
+    let sighting = shared.sight(&object, live);
     strip(&mut object);
+    // One that is being deleted is a trigger until it is gone: a finalizer must not end what was made for it.
     let seen = shared.triggers().see(&kind.gvk, &object, kind.has_status());
-    if is_ending(&object) {
-        // Finalizers may hold it up for as long as they like: what was made for it does not wait for them.
-        if news {
-            lose_trigger(shared, TriggerRef::of(&object));
-        }
-        return;
-    }
     let causes = match seen {
         Seen::New => Causes::TRIGGER | Causes::FRESH,
         Seen::Changed => Causes::TRIGGER,
@@ -205,7 +204,7 @@ async fn downstream(shared: Arc<Shared>, key: WatchKey, mut events: Receiver<Eve
             Event::Listing => listed.clear(),
             Event::Listed(object) => {
                 listed.insert(ObjectKey::of(&object));
-                see_downstream(&shared, &object, Lane::Bulk);
+                see_downstream(&shared, &object, Lane::Bulk, false);
             }
             Event::Synced { version } => {
                 let gone = shared.downstream().settle(&gvk, namespace.as_deref(), &listed, version);
@@ -215,7 +214,7 @@ async fn downstream(shared: Arc<Shared>, key: WatchKey, mut events: Receiver<Eve
                     shared.enqueue_copies(&record.uid, true);
                 }
             }
-            Event::Changed(object) => see_downstream(&shared, &object, Lane::Live),
+            Event::Changed(object) => see_downstream(&shared, &object, Lane::Live, shared.is_working()),
             Event::Deleted(object) => {
                 let record = shared.downstream().remove(&ObjectKey::of(&object));
                 if let Some(record) = record {
@@ -229,8 +228,8 @@ async fn downstream(shared: Arc<Shared>, key: WatchKey, mut events: Receiver<Eve
     }
 }
 
-fn see_downstream(shared: &Shared, object: &Value, lane: Lane) {
-    let seen = shared.downstream().see(object);
+fn see_downstream(shared: &Shared, object: &Value, lane: Lane, leading: bool) {
+    let seen = shared.downstream().see(object, leading);
     if let DownstreamSeen::Other(owners, pause) = seen {
         for marks in owners {
             shared.enqueue_owner_later(lane, &marks, pause);

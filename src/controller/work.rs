@@ -51,9 +51,15 @@ impl Causes {
     pub(super) const GONE: Self = Self(32);
     /// The trigger has just appeared: nothing has been made for it yet.
     pub(super) const FRESH: Self = Self(64);
+    /// The change of the trigger was a user's for sure, or the rule does not care.
+    pub(super) const PROVEN: Self = Self(128);
 
     pub(super) fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    pub(super) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     pub(super) fn is_only(self, other: Self) -> bool {

@@ -1,12 +1,16 @@
 //! Questions of access, as values: may this user do that?
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Who wants to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject {
     pub user: String,
+    pub uid: String,
     pub groups: Vec<String>,
+    /// What else the authenticator says of the user; authorizers may decide by it.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// One verb on one resource.
@@ -22,6 +26,8 @@ pub struct Access {
     pub namespace: String,
     /// Empty for all.
     pub name: String,
+    /// A path that is no resource, such as `/version`; the fields of a resource are empty then.
+    pub path: String,
 }
 
 impl Subject {
@@ -36,13 +42,14 @@ impl Subject {
             ],
             None => Vec::new(),
         };
-        Self { user, groups }
+        Self { user, groups, ..Self::default() }
     }
 }
 
 /// `secrets/status "a" in namespace b`
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
         f.write_str(&self.resource)?;
         if !self.group.is_empty() {
             write!(f, ".{}", self.group)?;
@@ -80,6 +87,7 @@ mod tests {
             subresource: "scale".into(),
             namespace: "a".into(),
             name: "web".into(),
+            path: String::new(),
         };
         assert_eq!(access.to_string(), "deployments.apps/scale `web` in namespace `a`");
         assert_eq!(Access { resource: "nodes".into(), ..Access::default() }.to_string(), "nodes");

@@ -8,14 +8,17 @@ mod equality;
 mod membership;
 mod operator;
 mod order;
+mod price;
 mod span;
 
 use std::fmt;
 
 use serde_json::Value;
 
+use crate::core::expr::Template;
 use crate::core::problem::FieldPath;
 use crate::core::scalar::json_text;
+use crate::core::shape::ValueShape;
 
 pub use compile::Form;
 pub use membership::Member;
@@ -65,12 +68,39 @@ pub enum Failure {
     All { index: usize, tested: Tested },
 }
 
-/// A condition with its operands substituted.
+/// A condition that did not hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tested {
-    pub key: Value,
-    pub operator: Operator,
-    pub value: Value,
+    key: TestedOperand,
+    operator: Operator,
+    value: TestedOperand,
+}
+
+/// An operand as its author wrote it, and the shape of what its variables made of it. What they made of it may be the
+/// content of a Secret.
+#[derive(Clone, Debug, PartialEq)]
+struct TestedOperand {
+    written: String,
+    became: Option<ValueShape>,
+}
+
+/// What an author writes as key or value of a condition.
+pub trait Operand {
+    /// The operand with its variables, if it can be shown at all.
+    fn written(&self) -> Option<&Value>;
+
+    fn has_variables(&self) -> bool;
+}
+
+/// JSON without variables.
+impl Operand for Value {
+    fn written(&self) -> Option<&Value> {
+        Some(self)
+    }
+
+    fn has_variables(&self) -> bool {
+        false
+    }
 }
 
 /// An operand that could not be substituted, and where it stands.
@@ -84,6 +114,24 @@ pub struct Unresolved<E> {
     pub error: E,
 }
 
+impl Operand for Template {
+    fn written(&self) -> Option<&Value> {
+        Self::written(self)
+    }
+
+    fn has_variables(&self) -> bool {
+        Self::has_variables(self)
+    }
+}
+
+/// What a caller does for the conditions: substitutes an operand, and pays for a comparison before it is done.
+pub trait Resolver<T, E> {
+    fn resolve(&mut self, operand: &T) -> Result<Value, E>;
+
+    /// `steps` are those of [`Runtime`](crate::core::expr::Runtime).
+    fn pay(&mut self, steps: usize) -> Result<(), E>;
+}
+
 /// How much of an operand is shown.
 const SHOWN: usize = 64;
 
@@ -94,12 +142,14 @@ impl<T> Default for Conditions<T> {
 }
 
 impl<T> Conditions<T> {
-    /// Tests the conditions in order and stops as soon as a block is decided. `resolve` substitutes a key or a value; its
-    /// first error ends the test.
-    pub fn evaluate<E>(&self, resolve: &mut dyn FnMut(&T) -> Result<Value, E>) -> Result<Verdict, Unresolved<E>> {
+    /// Tests the conditions in order and stops as soon as a block is decided. The first error of the resolver ends the test.
+    pub fn evaluate<E>(&self, resolver: &mut dyn Resolver<T, E>) -> Result<Verdict, Unresolved<E>>
+    where
+        T: Operand,
+    {
         match self {
-            Self::Blocks { any, all } => evaluate_blocks(any.as_deref(), all, resolve),
-            Self::List(list) => evaluate_list(list, resolve),
+            Self::Blocks { any, all } => evaluate_blocks(any.as_deref(), all, resolver),
+            Self::List(list) => evaluate_list(list, resolver),
         }
     }
 
@@ -130,25 +180,36 @@ impl<T> Condition<T> {
         Condition { key, operator: self.operator, value, message: self.message.clone() }
     }
 
-    /// Tests the condition that stands in the block at that place.
+    /// Tests the condition that stands in the block at that place. Nothing comes back if it holds.
     fn test<E>(
         &self,
         block: &'static str,
         index: usize,
-        resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
-    ) -> Result<(bool, Tested), Unresolved<E>> {
-        let mut resolve = |operand, value| resolve(value).map_err(|error| Unresolved { block, index, operand, error });
-        let key = resolve("key", &self.key)?;
-        let value = resolve("value", &self.value)?;
-        let holds = self.operator.holds(&key, &value);
-        Ok((holds, Tested { key, operator: self.operator, value }))
+        resolver: &mut dyn Resolver<T, E>,
+    ) -> Result<Option<Tested>, Unresolved<E>>
+    where
+        T: Operand,
+    {
+        let failed = |operand| move |error| Unresolved { block, index, operand, error };
+        let key = resolver.resolve(&self.key).map_err(failed("key"))?;
+        let value = resolver.resolve(&self.value).map_err(failed("value"))?;
+        resolver.pay(price::of(&key, &value)).map_err(failed("value"))?;
+        if self.operator.holds(&key, &value) {
+            return Ok(None);
+        }
+        let shown = |operand: &T, became: &Value| TestedOperand {
+            written: operand.written().map(shorten).unwrap_or_default(),
+            became: operand.has_variables().then(|| ValueShape::of(became)),
+        };
+        let (key, value) = (shown(&self.key, &key), shown(&self.value, &value));
+        Ok(Some(Tested { key, operator: self.operator, value }))
     }
 }
 
-fn evaluate_blocks<T, E>(
+fn evaluate_blocks<T: Operand, E>(
     any: Option<&[Condition<T>]>,
     all: &[Condition<T>],
-    resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
+    resolver: &mut dyn Resolver<T, E>,
 ) -> Result<Verdict, Unresolved<E>> {
     let (mut agreeing, mut refusing) = (Vec::new(), Vec::new());
     let mut failure = None;
@@ -156,12 +217,11 @@ fn evaluate_blocks<T, E>(
         let mut failed = Vec::new();
         let mut found = false;
         for (index, condition) in any.iter().enumerate() {
-            let (holds, tested) = condition.test("any", index, resolve)?;
-            if holds {
+            let Some(tested) = condition.test("any", index, resolver)? else {
                 agreeing.extend(condition.message.as_deref());
                 found = true;
                 break;
-            }
+            };
             refusing.extend(condition.message.as_deref());
             failed.push(tested);
         }
@@ -171,8 +231,7 @@ fn evaluate_blocks<T, E>(
     }
     // Tested even if `any` has failed: an error in it is an error of the rule.
     for (index, condition) in all.iter().enumerate() {
-        let (holds, tested) = condition.test("all", index, resolve)?;
-        if !holds {
+        if let Some(tested) = condition.test("all", index, resolver)? {
             refusing.extend(condition.message.as_deref());
             failure = failure.or(Some(Failure::All { index, tested }));
             break;
@@ -183,16 +242,15 @@ fn evaluate_blocks<T, E>(
     Ok(Verdict { holds, message: join(if holds { &agreeing } else { &refusing }, "; "), failure })
 }
 
-fn evaluate_list<T, E>(
+fn evaluate_list<T: Operand, E>(
     list: &[Condition<T>],
-    resolve: &mut dyn FnMut(&T) -> Result<Value, E>,
+    resolver: &mut dyn Resolver<T, E>,
 ) -> Result<Verdict, Unresolved<E>> {
     let mut agreeing = Vec::new();
     for (index, condition) in list.iter().enumerate() {
-        let (holds, tested) = condition.test("", index, resolve)?;
-        if !holds {
+        if let Some(tested) = condition.test("", index, resolver)? {
             let message = condition.message.clone().unwrap_or_default();
-            return Ok(Verdict { holds, message, failure: Some(Failure::All { index, tested }) });
+            return Ok(Verdict { holds: false, message, failure: Some(Failure::All { index, tested }) });
         }
         agreeing.extend(condition.message.as_deref());
     }
@@ -237,20 +295,26 @@ impl fmt::Display for Failure {
 
 impl fmt::Display for Tested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", Shown(&self.key), self.operator, Shown(&self.value))
+        write!(f, "{} {} {}", self.key, self.operator, self.value)
+    }
+}
+
+impl fmt::Display for TestedOperand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)?;
+        match &self.became {
+            Some(became) => write!(f, " ({became})"),
+            None => Ok(()),
+        }
     }
 }
 
 /// The JSON of a value, cut where it gets long.
-struct Shown<'a>(&'a Value);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = json_text::encode(self.0);
-        match text.char_indices().nth(SHOWN) {
-            Some((cut, _)) => write!(f, "{}…", &text[..cut]),
-            None => f.write_str(&text),
-        }
+fn shorten(value: &Value) -> String {
+    let text = json_text::encode(value);
+    match text.char_indices().nth(SHOWN) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
     }
 }
 
@@ -269,10 +333,18 @@ mod tests {
     }
 
     /// Resolves `"$x"` to an error and everything else to itself.
-    fn resolve(value: &Value) -> Result<Value, String> {
-        match value.as_str() {
-            Some(text) if text.starts_with('$') => Err(text.to_owned()),
-            _ => Ok(value.clone()),
+    struct Plain;
+
+    impl Resolver<Value, String> for Plain {
+        fn resolve(&mut self, value: &Value) -> Result<Value, String> {
+            match value.as_str() {
+                Some(text) if text.starts_with('$') => Err(text.to_owned()),
+                _ => Ok(value.clone()),
+            }
+        }
+
+        fn pay(&mut self, _: usize) -> Result<(), String> {
+            Ok(())
         }
     }
 
@@ -296,7 +368,7 @@ mod tests {
     fn blocks_combine() {
         #[track_caller]
         fn check(conditions: Value, expected: Result<(bool, &str), &str>) {
-            let verdict = compile(conditions).evaluate(&mut resolve);
+            let verdict = compile(conditions).evaluate(&mut Plain);
             let found =
                 verdict.as_ref().map(|v| (v.holds, v.message.as_str())).map_err(|unresolved| unresolved.error.as_str());
             assert_eq!(found, expected);
@@ -323,14 +395,14 @@ mod tests {
     #[test]
     fn the_key_is_resolved_before_the_value() {
         let conditions = compile(json!([{"key": "$key", "operator": "Equals", "value": "$value"}]));
-        assert_eq!(conditions.evaluate(&mut resolve).map_err(|unresolved| unresolved.error), Err("$key".to_owned()));
+        assert_eq!(conditions.evaluate(&mut Plain).map_err(|unresolved| unresolved.error), Err("$key".to_owned()));
     }
 
     #[test]
     fn an_error_says_where_it_was() {
         #[track_caller]
         fn check(conditions: Value, expected: &str) {
-            let unresolved = compile(conditions).evaluate(&mut resolve).expect_err("an error");
+            let unresolved = compile(conditions).evaluate(&mut Plain).expect_err("an error");
             assert_eq!(unresolved.field(&FieldPath::root().field("preconditions")).to_string(), expected);
         }
         check(json!({"any": [no(""), error("$x")]}), "preconditions.any[1].key");
@@ -342,7 +414,7 @@ mod tests {
     fn a_failure_says_which_condition_it_was() {
         #[track_caller]
         fn check(conditions: Value, expected: &str) {
-            let verdict = compile(conditions).evaluate(&mut resolve).unwrap();
+            let verdict = compile(conditions).evaluate(&mut Plain).unwrap();
             assert_eq!(verdict.failure.unwrap().to_string(), expected);
         }
         check(json!([yes(""), no("")]), r#""a" Equals "b" does not hold"#);

@@ -5,6 +5,7 @@
 //! | `syntax` | the grammar |
 //! | `datum` | what an expression yields while it runs: borrowed JSON, or something computed |
 //! | `scope` | where the names of an expression come from |
+//! | `chance` | what `random()` draws from |
 //! | `runtime` | clock, chance, look-ups and budgets of one evaluation |
 //! | `evaluate` | a tree over a datum, with the not-found rules |
 //! | `functions` | the function table |
@@ -13,6 +14,7 @@
 //! Evaluation is a function of expression, scope and runtime. It never asks a clock, a network or a random source: what it
 //! lacks comes back as [`EvalError::Needs`], the caller adds the fact and evaluates again.
 
+mod chance;
 mod datum;
 mod error;
 mod evaluate;
@@ -30,8 +32,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use chance::Seed;
 pub use datum::{Datum, Number};
-pub use error::{Bound, EvalError, Lookup};
+pub use error::{Bound, EvalError, FailReason, Lookup};
 pub use functions::Function;
 pub use runtime::{Limits, Runtime};
 pub use scope::Scope;
@@ -43,11 +46,21 @@ pub use template::{Template, TemplateError};
 pub struct Expression {
     text: Arc<str>,
     root: Arc<syntax::Node>,
+    /// Its text holds values, so errors do not quote it.
+    is_computed: bool,
 }
 
 impl Expression {
     pub fn compile(text: &str) -> Result<Self, SyntaxError> {
-        Ok(Self { root: Arc::new(syntax::parse(text)?), text: text.into() })
+        Ok(Self { root: Arc::new(syntax::parse(text)?), text: text.into(), is_computed: false })
+    }
+
+    /// Compiles a text that an evaluation has made. It may hold the content of a Secret, so no error quotes it.
+    pub fn compile_computed(text: &str) -> Result<Self, SyntaxError> {
+        match Self::compile(text) {
+            Ok(compiled) => Ok(Self { is_computed: true, ..compiled }),
+            Err(error) => Err(error.of_computed_text()),
+        }
     }
 
     /// The text as it was written.
@@ -73,17 +86,22 @@ impl Expression {
     /// [`Expression::search`] with the result as JSON of its own.
     pub fn search_json(&self, document: &Value, runtime: &Runtime) -> Result<Value, EvalError> {
         let found = self.search(document, runtime)?;
-        found.to_json(runtime).map_err(|error| error.in_expression(&self.text))
+        found.to_json(runtime).map_err(|error| self.blame(error))
     }
 
     /// [`Expression::resolve`] with the result as JSON of its own.
     pub fn resolve_json(&self, scope: &dyn Scope, runtime: &Runtime) -> Result<Value, EvalError> {
         let found = self.resolve(scope, runtime)?;
-        found.to_json(runtime).map_err(|error| error.in_expression(&self.text))
+        found.to_json(runtime).map_err(|error| self.blame(error))
+    }
+
+    /// The error as it may be shown.
+    fn blame(&self, error: EvalError) -> EvalError {
+        if self.is_computed { error.of_computed_text() } else { error.in_expression(&self.text) }
     }
 
     fn run<'a>(&'a self, root: &Datum<'a>, runtime: &Runtime) -> Result<Datum<'a>, EvalError> {
-        evaluate::evaluate(&self.root, root, runtime).map_err(|fault| EvalError::from(fault).in_expression(&self.text))
+        evaluate::evaluate(&self.root, root, runtime).map_err(|fault| self.blame(fault.into()))
     }
 }
 

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Number, Value};
 use sha2::Sha256;
 
 /// Bytes in a key.
@@ -59,6 +60,61 @@ impl MacKey {
     }
 }
 
+/// A document as bytes that are the same before and after an API server has stored it: it sorts fields, drops fields that are
+/// null, and writes numbers in its own way.
+pub fn canonical(value: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_canonical(value, &mut bytes);
+    bytes
+}
+
+fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
+    match value {
+        Value::Null => bytes.push(b'n'),
+        Value::Bool(value) => bytes.push(if *value { b't' } else { b'f' }),
+        Value::Number(number) => write_number(number, bytes),
+        Value::String(text) => write_text(text, bytes),
+        Value::Array(items) => {
+            bytes.push(b'[');
+            items.iter().for_each(|item| write_canonical(item, bytes));
+            bytes.push(b']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_null()).collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            bytes.push(b'{');
+            for (name, value) in fields {
+                write_text(name, bytes);
+                write_canonical(value, bytes);
+            }
+            bytes.push(b'}');
+        }
+    }
+}
+
+fn write_text(text: &str, bytes: &mut Vec<u8>) {
+    bytes.push(b'"');
+    bytes.extend((text.len() as u64).to_be_bytes());
+    bytes.extend(text.as_bytes());
+}
+
+/// An API server keeps 64-bit integers, and everything else as floating point: `1.0` comes back as `1`.
+fn write_number(number: &Number, bytes: &mut Vec<u8>) {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    let float = number.as_f64().unwrap_or_default();
+    let whole = (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64);
+    match number.as_i64().or(whole) {
+        Some(integer) => {
+            bytes.push(b'i');
+            bytes.extend(integer.to_be_bytes());
+        }
+        None => {
+            bytes.push(b'd');
+            bytes.extend(float.to_bits().to_be_bytes());
+        }
+    }
+}
+
 impl fmt::Debug for MacKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MacKey(…)")
@@ -67,6 +123,8 @@ impl fmt::Debug for MacKey {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn key(byte: u8) -> MacKey {
@@ -88,6 +146,28 @@ mod tests {
         for code in ["", "00", "zz", "é", &"0".repeat(64), &"0".repeat(65)] {
             assert!(!key(1).verify(Purpose::UpdateRequest, &[b"a"], code), "{code}");
         }
+    }
+
+    #[test]
+    fn what_an_api_server_rewrites_does_not_count_and_everything_else_does() {
+        let parse = |text: &str| canonical(&serde_json::from_str(text).expect("JSON"));
+        assert_eq!(parse(r#"{"a":1,"b":[null,"x"],"c":null}"#), parse(r#"{"b":[null,"x"],"a":1.0}"#));
+        assert_eq!(parse("18446744073709551615"), parse("18446744073709552000"));
+        assert_eq!(parse("1e20"), parse("100000000000000000000"));
+        let base = canonical(&json!({"a": "b", "c": ["d"]}));
+        let others = [
+            json!({"a": "b", "c": ["d", null]}),
+            json!({"a": "b", "c": "d"}),
+            json!({"ab": "", "c": ["d"]}),
+            json!({"a": "b"}),
+            json!({"a": "b", "c": [["d"]]}),
+            json!({"a": true, "c": ["d"]}),
+        ];
+        for other in others {
+            assert_ne!(canonical(&other), base, "{other}");
+        }
+        assert_ne!(parse("1"), parse("\"1\""));
+        assert_ne!(parse("9007199254740993"), parse("9007199254740992"), "whole numbers are exact");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::core::generate::{Exception, ExceptionKey, Policy, PolicyKey};
 use crate::core::kinds::Scope;
 use crate::core::problem::Problem;
 use crate::core::resource::{Gvk, text_at};
+use crate::core::reviewed::ReviewState;
 
 /// Answers where a kind lives, if that is known.
 type Scopes<'s> = &'s dyn Fn(&Gvk) -> Option<Scope>;
@@ -40,7 +41,8 @@ pub struct Indexed {
     /// Seconds since 1970.
     pub created: i64,
     pub document: Arc<Value>,
-    /// Absent if there are problems: then nothing of it runs.
+    pub review: ReviewState,
+    /// Absent if there are problems, or if it must not run without a review.
     pub policy: Option<Arc<Policy>>,
     pub problems: Vec<Problem>,
 }
@@ -56,16 +58,16 @@ pub struct Transition {
 
 impl Index {
     /// Takes a policy as it is stored.
-    pub fn apply(&mut self, mut document: Value, kinds: Scopes<'_>) -> Transition {
+    pub fn apply(&mut self, mut document: Value, review: ReviewState, kinds: Scopes<'_>) -> Transition {
         if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
         let key = key_of(&document);
         let old = self.policies.get(&key).cloned();
-        let changed = old.as_ref().is_none_or(|old| is_other(&old.document, &document));
+        let changed = old.as_ref().is_none_or(|old| old.review != review || is_other(&old.document, &document));
         let mut new = Arc::new(match &old {
             Some(old) if !changed => Indexed { document: Arc::new(document), ..Indexed::clone(old) },
-            _ => Indexed::compile(key.clone(), document, kinds),
+            _ => Indexed::compile(key.clone(), document, review, kinds),
         });
         put_under(&mut new, sound(&self.exceptions));
         self.policies.insert(key, new.clone());
@@ -135,7 +137,7 @@ impl Index {
     pub fn recompile(&mut self, kinds: Scopes<'_>) -> Vec<Arc<Indexed>> {
         let mut others = Vec::new();
         for indexed in self.policies.values_mut() {
-            let anew = Indexed::compile(indexed.key.clone(), Value::clone(&indexed.document), kinds);
+            let anew = Indexed::compile(indexed.key.clone(), Value::clone(&indexed.document), indexed.review, kinds);
             let anew = Arc::new(Indexed { version: indexed.version, ..anew });
             if anew.problems != indexed.problems {
                 others.push(anew.clone());
@@ -156,14 +158,15 @@ impl Index {
 }
 
 impl Indexed {
-    fn compile(key: PolicyKey, document: Value, kinds: Scopes<'_>) -> Self {
+    fn compile(key: PolicyKey, document: Value, review: ReviewState, kinds: Scopes<'_>) -> Self {
         let (policy, findings) = compile::policy_among(&document, kinds);
         Self {
             key,
             uid: text_at(&document, &["metadata", "uid"]).to_owned(),
             version: version_of(&document),
             created: seconds(text_at(&document, &["metadata", "creationTimestamp"])),
-            policy: policy.map(Arc::new),
+            review,
+            policy: policy.filter(|_| review.runs()).map(Arc::new),
             problems: findings.errors,
             document: Arc::new(document),
         }
@@ -224,7 +227,11 @@ mod tests {
     }
 
     fn apply(index: &mut Index, document: Value) -> Transition {
-        index.apply(document, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope))
+        reviewed_as(index, document, ReviewState::Reviewed)
+    }
+
+    fn reviewed_as(index: &mut Index, document: Value, review: ReviewState) -> Transition {
+        index.apply(document, review, &|gvk| kinds::find(&gvk.group, &gvk.kind).map(|row| row.scope))
     }
 
     #[test]
@@ -238,6 +245,19 @@ mod tests {
         assert_eq!(transition.new.version, 1, "the version of the content");
         assert!(transition.new.document.get("status").is_some());
         assert!(apply(&mut index, policy("p", "y", "3")).changed);
+    }
+
+    #[test]
+    fn a_review_is_a_change() {
+        let mut index = Index::default();
+        let stored = reviewed_as(&mut index, policy("p", "x", "1"), ReviewState::Unreviewed);
+        assert!(stored.new.policy.is_none() && stored.new.problems.is_empty());
+        assert_eq!(index.snapshot().rules().count(), 0);
+        assert!(!reviewed_as(&mut index, policy("p", "x", "2"), ReviewState::Unreviewed).changed);
+        assert!(reviewed_as(&mut index, policy("p", "x", "3"), ReviewState::Reviewed).changed);
+        assert_eq!(index.snapshot().rules().count(), 1);
+        assert!(reviewed_as(&mut index, policy("p", "x", "4"), ReviewState::UnreviewedRuns).changed);
+        assert_eq!(index.snapshot().rules().count(), 1, "the operator wants it to run");
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::{error, warn};
 
 use super::connection::Shared;
+use super::peers::Peers;
 use super::tls::Tls;
 use super::{Drain, Handler, Limits, Observer};
 
@@ -66,18 +66,17 @@ impl Bound {
     ) {
         let drain_time = limits.drain_time;
         // Those above the limit of connections come in too, but only to be told that the server is busy.
-        let doors = Arc::new(Semaphore::new(limits.connections + limits.overflow()));
+        let peers = Arc::new(Peers::new(&limits));
         let acceptor = || tls.as_deref().map(Tls::acceptor);
         let shared = Arc::new(Shared::new(handler, limits, observer, drain.clone()));
         let mut connections = JoinSet::new();
         let mut stopping = pin!(drain.stopping());
         loop {
-            let door = doors.clone();
             let arrival = async {
-                let pass = door.acquire_owned().await.expect("the semaphore is never closed");
-                (self.listener.accept().await, pass)
+                peers.vacancy().await;
+                self.listener.accept().await
             };
-            let (accepted, pass) = tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 () = &mut stopping => break,
                 Some(ended) = connections.join_next(), if !connections.is_empty() => {
@@ -87,13 +86,10 @@ impl Bound {
                 arrival = arrival => arrival,
             };
             match accepted {
-                Ok((stream, _peer)) => {
-                    let conversation = shared.clone().converse(stream, acceptor());
-                    connections.spawn(async move {
-                        conversation.await;
-                        drop(pass);
-                    });
-                }
+                Ok((stream, address)) => match peers.admit(address.ip()) {
+                    Some(peer) => drop(connections.spawn(shared.clone().converse(stream, acceptor(), peer))),
+                    None => shared.drop_connection(stream),
+                },
                 Err(error) => {
                     // Out of file descriptors, most likely. Those who wait outside are served when some are free again.
                     warn!(%error, "Accepting a connection failed");
@@ -102,8 +98,10 @@ impl Bound {
             }
         }
         // A client whose connection the kernel has completed believes itself accepted.
-        while let Some(Ok((stream, _peer))) = self.listener.accept().now_or_never() {
-            connections.spawn(shared.clone().converse(stream, acceptor()));
+        while let Some(Ok((stream, address))) = self.listener.accept().now_or_never() {
+            if let Some(peer) = peers.admit(address.ip()) {
+                connections.spawn(shared.clone().converse(stream, acceptor(), peer));
+            }
         }
         drop(self.listener);
         finish(connections, drain_time).await;

@@ -30,10 +30,20 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error};
 
 use super::body::{self, BodyError, Room, Share};
+use super::peers::PeerConnection;
 use super::{Drain, Event, Handler, Limits, Observer, Phase};
 
 /// Streams that one HTTP/2 client may have open at once.
 const MOST_STREAMS: u32 = 256;
+/// Streams that an HTTP/2 client may reset before they are looked at, or have reset by its own faults, before it is cut off.
+const MOST_RESETS: usize = 64;
+/// Bytes that an HTTP/2 client may send before they are read: of one request, and of all on a connection.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// Bytes of answers that wait for an HTTP/2 client.
+const SEND_BUFFER: usize = 64 << 10;
+/// The smallest buffer that hyper takes.
+const LEAST_BUFFER: usize = 8 << 10;
 /// So often within the time that a connection may rest it is looked at.
 const LOOKS: u32 = 4;
 /// How long a refused client may go on sending before it is cut off.
@@ -109,23 +119,35 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         Self { handler, observer, limits, seats, turns, room, drain }
     }
 
+    /// Closes a connection that is one too many, without a word: whoever has so many does not listen.
+    pub(super) fn drop_connection(&self, stream: TcpStream) {
+        debug!("Too many connections of one peer");
+        self.observer.observe(Event::Dropped);
+        drop(stream);
+    }
+
     /// Serves one connection to its end.
-    pub(super) async fn converse(self: Arc<Self>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    pub(super) async fn converse(self: Arc<Self>, stream: TcpStream, tls: Option<TlsAcceptor>, peer: PeerConnection) {
+        let peer = Arc::new(peer);
         self.observer.observe(Event::Connected);
         let _end = Until(&self.observer, Event::Disconnected);
         let _ = stream.set_nodelay(true);
         let Some(tls) = tls else {
-            return self.speak(stream, Version::HTTP_11).await;
+            return self.speak(stream, Version::HTTP_11, &peer).await;
         };
         // rustls asks for 4 KiB at a time: with room for a whole review before it, that is one call into the kernel, not two.
         let stream = BufReader::new(stream);
-        match timeout(self.limits.handshake_time, tls.accept(stream)).await {
+        let handshake = tokio::select! {
+            handshake = timeout(self.limits.handshake_time, tls.accept(stream)) => handshake,
+            () = peer.evicted() => return self.observer.observe(Event::Dropped),
+        };
+        match handshake {
             Ok(Ok(stream)) => {
                 let version = match stream.get_ref().1.alpn_protocol() {
                     Some(b"h2") => Version::HTTP_2,
                     _ => Version::HTTP_11,
                 };
-                self.speak(stream, version).await;
+                self.speak(stream, version, &peer).await;
             }
             Ok(Err(error)) => {
                 debug!(%error, "TLS handshake failed");
@@ -138,16 +160,26 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         }
     }
 
-    async fn speak<I>(self: &Arc<Self>, io: I, version: Version)
+    async fn speak<I>(self: &Arc<Self>, io: I, version: Version, peer: &Arc<PeerConnection>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let permit = within(&self.seats, self.limits.queue_time).await;
+        if self.seats.available_permits() == 0 {
+            peer.claim_seat();
+        }
+        let permit = tokio::select! {
+            permit = within(&self.seats, self.limits.queue_time) => permit,
+            () = peer.evicted() => return self.observer.observe(Event::Dropped),
+        };
         let seat = if permit.is_some() { Seat::Taken } else { Seat::None };
+        if seat == Seat::Taken {
+            peer.seated();
+        }
         let requests = Arc::new(Requests::default());
         let service = {
-            let (shared, requests) = (self.clone(), requests.clone());
+            let (shared, requests, peer) = (self.clone(), requests.clone(), peer.clone());
             service_fn(move |request: Request<Incoming>| {
+                peer.asked();
                 let (shared, underway) = (shared.clone(), requests.begin(seat));
                 async move {
                     let response = shared.answer(request, seat).await;
@@ -161,13 +193,18 @@ impl<H: Handler, O: Observer> Shared<H, O> {
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder.timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
             builder.keep_alive_interval(self.limits.idle_time / LOOKS);
+            builder.max_header_list_size(u32::try_from(self.limits.head).unwrap_or(u32::MAX));
+            builder.initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
+            builder.max_send_buf_size(SEND_BUFFER);
+            builder.max_pending_accept_reset_streams(MOST_RESETS).max_local_error_reset_streams(MOST_RESETS);
             let idle = self.until_idle(&requests);
-            self.run(builder.serve_connection(io, service), &requests, idle).await;
+            self.run(builder.serve_connection(io, service), &requests, peer, idle).await;
         } else {
             let mut builder = http1::Builder::new();
             // hyper's time for headers runs while a connection rests, too; ours for the first headers is below.
             builder.timer(TokioTimer::new()).header_read_timeout(self.limits.idle_time);
-            self.run(builder.serve_connection(io, service), &requests, pending()).await;
+            builder.keep_alive(self.limits.keep_alive).max_buf_size(self.limits.head.max(LEAST_BUFFER));
+            self.run(builder.serve_connection(io, service), &requests, peer, pending()).await;
         }
     }
 
@@ -187,13 +224,13 @@ impl<H: Handler, O: Observer> Shared<H, O> {
 
     /// Drives a connection to its end. A new one that does not ask in time is closed; one that is idle or has no seat is
     /// asked to go, and a stop lets it finish.
-    async fn run<C>(&self, connection: C, requests: &Requests, idle: impl Future<Output = ()>)
+    async fn run<C>(&self, connection: C, requests: &Requests, peer: &PeerConnection, idle: impl Future<Output = ()>)
     where
         C: GracefulConnection<Error: std::fmt::Display>,
     {
         let mut connection = pin!(connection);
         // Looked at when something in it has happened, and not whenever the connection moves: that is several times a request.
-        let mut farewells = FuturesUnordered::from_iter([self.farewell(requests, idle)]);
+        let mut farewells = FuturesUnordered::from_iter([self.farewell(requests, peer, idle)]);
         let ended = loop {
             tokio::select! {
                 ended = connection.as_mut() => break ended,
@@ -212,7 +249,7 @@ impl<H: Handler, O: Observer> Shared<H, O> {
     }
 
     /// Returns when a connection should end.
-    async fn farewell(&self, requests: &Requests, idle: impl Future<Output = ()>) -> Farewell {
+    async fn farewell(&self, requests: &Requests, peer: &PeerConnection, idle: impl Future<Output = ()>) -> Farewell {
         let silence = async {
             sleep(self.limits.header_time).await;
             if requests.begun.load(Ordering::Relaxed) > 0 {
@@ -222,6 +259,10 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         let mut drain = self.drain.clone();
         tokio::select! {
             () = silence => Farewell::AtOnce,
+            () = peer.evicted() => {
+                self.observer.observe(Event::Dropped);
+                Farewell::AtOnce
+            }
             () = drain.stopping() => Farewell::Gracefully,
             () = requests.turned_away.notified() => Farewell::Gracefully,
             () = idle => Farewell::Gracefully,
@@ -232,9 +273,14 @@ impl<H: Handler, O: Observer> Shared<H, O> {
         self.observer.observe(Event::RequestStarted);
         let _end = Until(&self.observer, Event::RequestEnded);
         let version = request.version();
-        let (head, mut body) = request.into_parts();
+        let (mut head, mut body) = request.into_parts();
         let sends_unasked = !head.headers.contains_key(EXPECT);
-        let mut response = match self.read(&mut body, seat).await {
+        let rejection = if seat == Seat::Taken { self.handler.screen(&mut head) } else { None };
+        let read = match rejection {
+            None => self.read(&mut body, seat).await,
+            Some(rejection) => Err(rejection),
+        };
+        let mut response = match read {
             Ok((bytes, _turn, _share)) => self.handle(Request::from_parts(head, bytes)).await,
             Err(refusal) => {
                 self.observer.observe(Event::Refused(refusal.status()));

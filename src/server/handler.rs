@@ -1,10 +1,17 @@
 //! The two ports of the room: who answers requests, and who is told what happened on the wire.
 
 use bytes::Bytes;
+use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 
 /// Answers requests. Any `async` closure of that shape is one.
 pub trait Handler: Send + Sync + 'static {
+    /// The rejection of a request by its head, before anything is spent on its body; nothing if it is to be handled. It may
+    /// change the head that is handled.
+    fn screen(&self, _head: &mut Parts) -> Option<Response<Bytes>> {
+        None
+    }
+
     fn handle(&self, request: Request<Bytes>) -> impl Future<Output = Response<Bytes>> + Send;
 }
 
@@ -25,6 +32,8 @@ pub enum Event {
     Connected,
     Disconnected,
     HandshakeFailed,
+    /// Closed because its peer, or all of them, have too many connections.
+    Dropped,
     RequestStarted,
     RequestEnded,
     /// Answered by the transport itself: too large, too slow, too many.

@@ -12,6 +12,13 @@ pub struct Limits {
     pub bodies: usize,
     /// Connections served at once; some more are accepted only to be told that the server is busy.
     pub connections: usize,
+    /// Connections of one peer address. One above the limit takes the place of the oldest that has sent no request, or is
+    /// closed if all have.
+    pub connections_per_peer: usize,
+    /// Whether a connection stays open after an answer.
+    pub keep_alive: bool,
+    /// Bytes of the head of a request: its line or pseudo-headers, and its headers.
+    pub head: usize,
     /// Requests read and handled at once.
     pub requests: usize,
     /// How long a connection waits for its seat, a request for its turn and a body for room before it is answered 503.
@@ -35,6 +42,9 @@ impl Default for Limits {
             body: 8 << 20,
             bodies: 32 << 20,
             connections: 4096,
+            connections_per_peer: 512,
+            keep_alive: true,
+            head: 64 << 10,
             requests: 512,
             queue_time: Duration::from_secs(2),
             handshake_time: Duration::from_secs(10),
@@ -47,6 +57,24 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// For a port that answers probes and is asked for metrics: small requests, each on a connection of its own. It answers
+    /// however many connections somebody holds open, because those that send no request are the first to go.
+    pub fn for_probes() -> Self {
+        Self {
+            body: 4 << 10,
+            bodies: 64 << 10,
+            connections: 256,
+            connections_per_peer: 64,
+            keep_alive: false,
+            head: 16 << 10,
+            requests: 64,
+            header_time: Duration::from_secs(2),
+            body_time: Duration::from_secs(2),
+            drain_time: Duration::from_secs(1),
+            ..Self::default()
+        }
+    }
+
     /// Connections accepted above [`Limits::connections`], which get no more than an answer that says so.
     pub(super) fn overflow(&self) -> usize {
         (self.connections / 8).max(16)

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
 use rustls::server::ParsedCertificate;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, RootCertStore, ServerConfig, version};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme, version,
+};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::TlsAcceptor;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// A certificate chain with its private key, known to fit together.
 #[derive(Clone, Debug)]
@@ -117,23 +121,101 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
+/// Which client certificates are accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientRule<'a> {
+    /// The CAs that sign them (PEM).
+    pub roots: &'a [u8],
+    /// One of these must be a name of the certificate; none means any name.
+    pub names: &'a [String],
+}
+
+/// Checks the names of a client certificate after everything else about it.
+#[derive(Debug)]
+struct NamedClients {
+    inner: Arc<dyn ClientCertVerifier>,
+    names: Arc<[String]>,
+}
+
+impl ClientCertVerifier for NamedClients {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.inner.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self.inner.verify_client_cert(leaf, intermediates, now)?;
+        if self.names.is_empty() || names_of(leaf).iter().any(|name| self.names.contains(name)) {
+            return Ok(verified);
+        }
+        Err(CertificateError::ApplicationVerificationFailure.into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, leaf, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, leaf, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// The common names of a certificate, and its alternative names that are text.
+fn names_of(leaf: &CertificateDer<'_>) -> Vec<String> {
+    let Ok((_, parsed)) = X509Certificate::from_der(leaf) else {
+        return Vec::new();
+    };
+    let common = parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    let mut names: Vec<String> = common.map(str::to_owned).collect();
+    if let Ok(Some(alternatives)) = parsed.subject_alternative_name() {
+        names.extend(alternatives.value.general_names.iter().filter_map(|name| match name {
+            GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => {
+                Some((*name).to_owned())
+            }
+            _ => None,
+        }));
+    }
+    names
+}
+
 /// How the server speaks TLS: 1.3 with 1.2 as the floor, HTTP/2 and HTTP/1.1. Each handshake takes what is current then.
 #[derive(Debug)]
 pub struct Tls {
     certificates: Arc<Certificates>,
+    client_names: Arc<[String]>,
     config: ArcSwap<ServerConfig>,
 }
 
 impl Tls {
-    /// With `client_roots` (PEM), a client must show a certificate of one of those authorities.
-    pub fn new(certificates: Arc<Certificates>, client_roots: Option<&[u8]>) -> Result<Self, TlsError> {
-        let config = ArcSwap::new(config(certificates.clone(), client_roots)?);
-        Ok(Self { certificates, config })
+    /// With `clients`, a client must show a certificate that the rule accepts.
+    pub fn new(certificates: Arc<Certificates>, clients: Option<ClientRule<'_>>) -> Result<Self, TlsError> {
+        let client_names: Arc<[String]> = clients.map_or(&[][..], |clients| clients.names).into();
+        let roots = clients.map(|clients| clients.roots);
+        let config = ArcSwap::new(config(certificates.clone(), roots, client_names.clone())?);
+        Ok(Self { certificates, client_names, config })
     }
 
     /// Asks clients for certificates of these authorities from the next handshake on.
     pub fn trust(&self, client_roots: &[u8]) -> Result<(), TlsError> {
-        self.config.store(config(self.certificates.clone(), Some(client_roots))?);
+        self.config.store(config(self.certificates.clone(), Some(client_roots), self.client_names.clone())?);
         Ok(())
     }
 
@@ -142,7 +224,11 @@ impl Tls {
     }
 }
 
-fn config(certificates: Arc<Certificates>, client_roots: Option<&[u8]>) -> Result<Arc<ServerConfig>, TlsError> {
+fn config(
+    certificates: Arc<Certificates>,
+    client_roots: Option<&[u8]>,
+    names: Arc<[String]>,
+) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = provider();
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
@@ -153,7 +239,7 @@ fn config(certificates: Arc<Certificates>, client_roots: Option<&[u8]>) -> Resul
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider)
                 .build()
                 .map_err(|error| TlsError::ClientRoots(error.to_string()))?;
-            builder.with_client_cert_verifier(verifier)
+            builder.with_client_cert_verifier(Arc::new(NamedClients { inner: verifier, names }))
         }
     };
     let mut config = builder.with_cert_resolver(certificates);

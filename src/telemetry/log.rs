@@ -20,6 +20,15 @@ pub enum LogError {
     Started(TryInitError),
 }
 
+/// Logs where a panic happened instead of what about: the message of a panic may quote what a rule was working on, a Secret
+/// among it.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "Panicked");
+    }));
+}
+
 /// Starts logging for the whole process.
 pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
     use tracing_subscriber::util::SubscriberInitExt;
@@ -30,5 +39,7 @@ pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).finish().try_init(),
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(true).finish().try_init(),
     }
-    .map_err(LogError::Started)
+    .map_err(LogError::Started)?;
+    log_panics();
+    Ok(())
 }

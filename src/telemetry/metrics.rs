@@ -43,6 +43,8 @@ struct Inner {
     in_flight: Gauge,
     connections: Gauge,
     handshake_failures: Counter,
+    unauthenticated: Counter,
+    connections_dropped: Counter,
     certificate_expiry: Gauge,
     certificate_reloads: Counter,
     certificate_errors: Counter,
@@ -107,6 +109,18 @@ impl Default for Metrics {
                 "TLS handshakes that failed or took too long",
                 Counter::default(),
             ),
+            connections_dropped: register(
+                registry,
+                "connections_dropped",
+                "Connections closed because their peer, or all of them, had too many",
+                Counter::default(),
+            ),
+            unauthenticated: register(
+                registry,
+                "webhook_unauthenticated",
+                "Calls of the admission port without the token of the install in their path",
+                Counter::default(),
+            ),
             certificate_expiry: register(
                 registry,
                 "certificate_expiry_timestamp_seconds",
@@ -159,6 +173,16 @@ impl Metrics {
 
     pub fn handshake_failed(&self) {
         self.0.handshake_failures.inc();
+    }
+
+    /// A connection was closed because there were too many.
+    pub fn connection_dropped(&self) {
+        self.0.connections_dropped.inc();
+    }
+
+    /// A call without the token of the install was rejected.
+    pub fn unauthenticated(&self) {
+        self.0.unauthenticated.inc();
     }
 
     /// A serving certificate was put into use; it expires at this second since 1970.
@@ -218,6 +242,7 @@ mod tests {
         let metrics = Metrics::default();
         metrics.request(Outcome::Denied, Duration::from_millis(3));
         metrics.connections(1);
+        metrics.unauthenticated();
         metrics.certificate(1_900_000_000);
         let generate = metrics.generate();
         generate.query("list");
@@ -234,6 +259,7 @@ mod tests {
             "writ_admission_duration_seconds_bucket{le=\"0.0025\"} 0",
             "writ_admission_duration_seconds_bucket{le=\"0.005\"} 1",
             "writ_connections 1",
+            "writ_webhook_unauthenticated_total 1",
             "kyverno_admission_requests_total{request_allowed=\"false\"} 1",
             "kyverno_admission_review_duration_seconds_count{request_allowed=\"true\"} 0",
             "kyverno_client_queries_total{operation=\"list\",client_type=\"dynamic\"} 1",

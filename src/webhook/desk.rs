@@ -6,6 +6,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, debug, info, info_span};
 
 use super::port::{Counter, Office};
+use super::resources::Addressed;
 use super::review::{self, Review, Unreadable, Verdict};
 use super::routes::{self, Answer};
 use super::{policies, resources};
@@ -14,7 +15,10 @@ use crate::core::resource::text_at;
 
 /// Judges generate policies. Existing webhook configurations call it by this name.
 pub const POLICIES: &str = "/policyvalidate";
-/// The intake. What follows a further `/policy/` names the policy that is meant.
+/// Marks generate policies as reviewed. Existing webhook configurations call it by this name.
+pub(super) const MARK: &str = "/policymutate";
+/// The intake for ClusterPolicies. With a further `/namespaced` it is for the Policies of the request's namespace; what follows
+/// a further `/policy/` names the policy that is meant.
 pub const RESOURCES: &str = "/validate/resources";
 /// Names of the intake in webhook configurations that others have written.
 const ALIASES: [&str; 2] = ["/validate/fail", "/validate/ignore"];
@@ -27,7 +31,8 @@ pub async fn handle<P: Office + Counter>(port: &P, request: &hyper::Request<Byte
             Some(refusal) => refusal,
             None => match destination {
                 Destination::Policies => judge_policy(port, request.body()).await,
-                Destination::Resources(only) => take_in(port, only.as_ref(), request.body()).await,
+                Destination::Mark => mark_policy(port, request.body()),
+                Destination::Resources(addressed) => take_in(port, &addressed, request.body()).await,
                 Destination::Elsewhere => refuse_unknown(),
             },
         },
@@ -35,7 +40,7 @@ pub async fn handle<P: Office + Counter>(port: &P, request: &hyper::Request<Byte
 }
 
 fn refuse_unknown() -> Answer {
-    let known = [routes::PATHS, &[POLICIES, RESOURCES], &ALIASES].concat();
+    let known = [routes::PATHS, &[POLICIES, MARK, RESOURCES], &ALIASES].concat();
     routes::refuse_unknown(&known)
 }
 
@@ -43,7 +48,8 @@ fn refuse_unknown() -> Answer {
 #[derive(Debug, PartialEq, Eq)]
 enum Destination {
     Policies,
-    Resources(Option<PolicyKey>),
+    Mark,
+    Resources(Addressed),
     Elsewhere,
 }
 
@@ -52,17 +58,22 @@ impl Destination {
         if path == POLICIES {
             return Self::Policies;
         }
-        let rest = [RESOURCES].iter().chain(&ALIASES).find_map(|prefix| path.strip_prefix(prefix));
-        match rest {
-            Some("") => Self::Resources(None),
-            Some(rest) => {
+        if path == MARK {
+            return Self::Mark;
+        }
+        let prefix = [RESOURCES].into_iter().chain(ALIASES).find(|prefix| path.starts_with(prefix));
+        match prefix.map(|prefix| (prefix, &path[prefix.len()..])) {
+            Some((RESOURCES, "")) => Self::Resources(Addressed::ClusterPolicies),
+            Some((RESOURCES, "/namespaced")) => Self::Resources(Addressed::Policies),
+            Some((_, "")) => Self::Resources(Addressed::All),
+            Some((_, rest)) => {
                 let named = rest.strip_prefix("/policy/").or_else(|| rest.strip_prefix("/finegrained/"));
                 match named.map(|named| named.split('/').collect::<Vec<_>>()).as_deref() {
                     Some([name]) if !name.is_empty() => {
-                        Self::Resources(Some(PolicyKey { namespace: None, name: (*name).to_owned() }))
+                        Self::Resources(Addressed::Policy(PolicyKey { namespace: None, name: (*name).to_owned() }))
                     }
                     Some([namespace, name]) if !namespace.is_empty() && !name.is_empty() => {
-                        Self::Resources(Some(PolicyKey {
+                        Self::Resources(Addressed::Policy(PolicyKey {
                             namespace: Some((*namespace).to_owned()),
                             name: (*name).to_owned(),
                         }))
@@ -94,7 +105,18 @@ async fn judge_policy<P: Office>(port: &P, body: &[u8]) -> Answer {
     routes::answer(&request.uid, &verdict)
 }
 
-async fn take_in<P: Counter>(port: &P, only: Option<&PolicyKey>, body: &[u8]) -> Answer {
+fn mark_policy<P: Office>(port: &P, body: &[u8]) -> Answer {
+    match review::read(body, |_| true) {
+        Ok(review) => {
+            let verdict = policies::mark(port, &review);
+            log(&verdict);
+            routes::answer(&review.request.uid, &verdict)
+        }
+        Err(unreadable) => unread(unreadable),
+    }
+}
+
+async fn take_in<P: Counter>(port: &P, addressed: &Addressed, body: &[u8]) -> Answer {
     let (uid, request) = match review::read_whole(body) {
         Ok(read) => read,
         Err(unreadable) => return unread(unreadable),
@@ -111,7 +133,7 @@ async fn take_in<P: Counter>(port: &P, only: Option<&PolicyKey>, body: &[u8]) ->
     let Value::Object(request) = root else {
         return routes::answer(&uid, &Verdict::allow());
     };
-    let verdict = resources::admit(port, only, request).instrument(span).await;
+    let verdict = resources::admit(port, addressed, request).instrument(span).await;
     routes::answer(&uid, &verdict)
 }
 
@@ -133,11 +155,14 @@ mod tests {
     #[test]
     fn paths() {
         let policy = |namespace: Option<&str>, name: &str| {
-            Destination::Resources(Some(PolicyKey { namespace: namespace.map(str::to_owned), name: name.to_owned() }))
+            let key = PolicyKey { namespace: namespace.map(str::to_owned), name: name.to_owned() };
+            Destination::Resources(Addressed::Policy(key))
         };
         assert_eq!(Destination::of("/policyvalidate"), Destination::Policies);
-        assert_eq!(Destination::of("/validate/resources"), Destination::Resources(None));
-        assert_eq!(Destination::of("/validate/fail"), Destination::Resources(None));
+        assert_eq!(Destination::of("/policymutate"), Destination::Mark);
+        assert_eq!(Destination::of("/validate/resources"), Destination::Resources(Addressed::ClusterPolicies));
+        assert_eq!(Destination::of("/validate/resources/namespaced"), Destination::Resources(Addressed::Policies));
+        assert_eq!(Destination::of("/validate/fail"), Destination::Resources(Addressed::All));
         assert_eq!(Destination::of("/validate/resources/policy/a"), policy(None, "a"));
         assert_eq!(Destination::of("/validate/ignore/finegrained/a/b"), policy(Some("a"), "b"));
         for path in [

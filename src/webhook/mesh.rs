@@ -1,14 +1,19 @@
 //! Objects of the mesh on their way into a cluster: they are completed, and then judged as a control plane would. Memory is
 //! all that is asked.
 
+use serde_json::{Value, json};
+
 use super::object::Skipped;
 use super::review::{Operation, Request, Review, Status, Verdict};
+use super::reviewed::{ReviewKey, no_key, operations, patched};
 use super::routes::New;
 use super::validate::{invalid, is_judged, tell};
+use crate::compile;
 use crate::compile::mesh;
 use crate::compile::mesh::admission::{self, ControlPlane, Refusal, defaults, review};
 use crate::core::json::{Document, Json, Tree};
 use crate::core::mesh::reach::Routes;
+use crate::core::reviewed;
 
 const GROUP: &str = "kuma.io";
 /// Clients of the reference know one class of cause.
@@ -20,6 +25,20 @@ pub struct MeshView<'m> {
     pub plane: &'m ControlPlane,
     /// The routes that there are, as far as they are known.
     pub routes: &'m Routes,
+    pub key: ReviewKey<'m>,
+}
+
+/// What an object that changes while it is being deleted comes with.
+pub(super) type Ending<'a> = Review<'a, Document<'a>, Document<'a>>;
+
+/// The verdict on an update of an object that is being deleted; `None` if it changes anything about the object, so that it
+/// is judged like any other. Whoever waits for the end of an object takes his finalizer away by such an update.
+pub(super) fn finish(review: &Ending<'_>) -> Option<Verdict> {
+    let (object, old) = (review.object.as_ref()?.to_value(), review.old_object.as_ref()?.to_value());
+    reviewed::is_bookkeeping_at_the_end(&object, &old).then(|| {
+        let kept = Some(reviewed::annotation(&old)).filter(|code| !code.is_empty());
+        patched(&operations(&object, kept))
+    })
 }
 
 /// The labels and annotations that an object lacks, as a patch.
@@ -34,14 +53,34 @@ pub(super) fn complete(review: &New<'_>, view: MeshView<'_>) -> Verdict {
     let Some(asked) = asked(request, object.root()) else {
         return Verdict::allow();
     };
-    match defaults(&asked, view.plane) {
-        Ok(operations) if operations.is_empty() => Verdict::allow(),
-        Ok(operations) => {
-            let patch = serde_json::to_vec(&operations).expect("operations of a JSON patch always serialize");
-            Verdict { patch: Some(patch), ..Verdict::allow() }
+    let mut completion = match defaults(&asked, view.plane) {
+        Ok(operations) => json!(operations),
+        Err(refusal) => return deny(request, &refusal),
+    };
+    let completion = completion.as_array_mut().map(std::mem::take).unwrap_or_default();
+    let key = match view.key {
+        ReviewKey::Known(key) if is_policy(request) => key,
+        ReviewKey::Missing if is_policy(request) => return no_key(),
+        _ => return patched(&completion),
+    };
+    match completed(object, &completion) {
+        Ok(completed) => {
+            let code = reviewed::code(key, &completed);
+            patched(&[completion, operations(&completed, Some(&code))].concat())
         }
-        Err(refusal) => deny(request, &refusal),
+        Err(error) => Verdict::deny(Status::failure(500, "InternalError", error.to_string())),
     }
+}
+
+/// The object as it will be stored.
+fn completed(object: &Document<'_>, operations: &[Value]) -> Result<Value, json_patch::PatchError> {
+    let mut value = object.to_value();
+    let patch: json_patch::Patch = serde_json::from_value(Value::from(operations)).unwrap_or_default();
+    json_patch::patch(&mut value, &patch).map(|()| value)
+}
+
+fn is_policy(request: &Request<'_>) -> bool {
+    compile::serves(&request.kind.group, &request.kind.kind)
 }
 
 /// The verdict on an object that somebody writes; `None` if it is not of the mesh.
@@ -74,9 +113,7 @@ fn asked<'r>(request: &'r Request<'_>, object: Json<'r>) -> Option<admission::Re
         Operation::Delete => admission::Operation::Delete,
         Operation::Connect | Operation::Unknown => return None,
     };
-    let is_ending = object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null());
-    // Whoever waits for the end of an object takes his finalizer away by an update: nothing must be in the way of that.
-    if !request.sub_resource.is_empty() || (is_ending && operation == admission::Operation::Update) {
+    if !request.sub_resource.is_empty() {
         return None;
     }
     Some(admission::Request { operation, user: &request.user_info.username, namespace: &request.namespace, object })

@@ -16,16 +16,16 @@ use tracing::warn;
 
 use super::port::{Accounts, Office, Trouble};
 use super::review::{Operation, Request, Review, Status, Verdict};
+use super::reviewed::{no_key, operations, patched};
 use super::validate::{invalid, tell};
 use crate::compile::Findings;
 use crate::compile::generate::{self, Change, Need, Part, Rights};
 use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
-use crate::core::generate::{Honoured, Policy, Rule, Way, readings};
-use crate::core::kinds;
+use crate::core::generate::{Honoured, Policy, Rule, Way};
 use crate::core::matching::KindSelector;
 use crate::core::problem::{FieldPath, Problem, Reason};
-use crate::core::resource::Gvk;
+use crate::core::reviewed;
 use crate::core::scalar::wildcard;
 
 /// The API group whose kinds came with Kyverno.
@@ -33,6 +33,11 @@ const KYVERNO: &str = "kyverno.io";
 
 /// Below the time-out of the webhook, so that the user gets a reason instead of a broken call.
 const LONGEST: Duration = Duration::from_secs(8);
+/// Told to whoever stores a policy that the mutating webhook did not mark: its name is generated, or that webhook is missing.
+const UNMARKED: &str =
+    "the policy is stored without the mark of Writ's mutating webhook, so it does not run before its next update";
+/// All groups, resources or verbs.
+const ANY: &str = "*";
 /// Questions under way at once.
 const CONCURRENT: usize = 16;
 
@@ -41,6 +46,22 @@ pub(super) async fn judge<O: Office>(office: &O, review: &Review<'_, Value, Valu
     match timeout(LONGEST, consider(office, review)).await {
         Ok(verdict) => verdict,
         Err(_) => unavailable(format!("the API server did not answer within {} s", LONGEST.as_secs())),
+    }
+}
+
+/// Marks an object as reviewed. Nothing is checked here: whatever the validating webhook denies is not stored.
+pub(super) fn mark<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> Verdict {
+    let Review { request, object, old_object } = review;
+    let is_write = matches!(request.operation, Operation::Create | Operation::Update);
+    let Some(object) = object.as_ref().filter(|_| is_write && request.sub_resource.is_empty()) else {
+        return Verdict::allow();
+    };
+    match office.mac_key() {
+        Some(key) => {
+            let wanted = reviewed::wanted_annotation(&key, object, old_object.as_ref());
+            patched(&operations(object, wanted.as_deref()))
+        }
+        None => no_key(),
     }
 }
 
@@ -53,34 +74,55 @@ async fn consider<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> V
     let Some(object) = object else {
         return Verdict::deny(Status::failure(400, "BadRequest", "the review has no request.object"));
     };
-    let deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
-    if deleted || !request.sub_resource.is_empty() {
-        return Verdict::allow();
-    }
-    if generate::is_exception(object) {
-        return judge_exception(request, object, office.honoured());
-    }
-    if generate::is_global_entry(object) {
-        return consider_global(office, request, object, old_object.as_ref()).await;
-    }
-    if !generate::is_policy(object) {
-        return Verdict::allow();
-    }
     let old = old_object.as_ref();
-    let mut case = Case::open(object, &office.catalog());
+    if !request.sub_resource.is_empty() || old.is_some_and(|old| is_end(object, old)) {
+        return Verdict::allow();
+    }
+    let Some(key) = office.mac_key() else { return no_key() };
+    let keeps_review = old.is_some_and(|old| reviewed::keeps_review(&key, object, old));
+    let mut verdict = if generate::is_exception(object) {
+        judge_exception(request, object, office.honoured())
+    } else if generate::is_global_entry(object) {
+        consider_global(office, request, object, keeps_review).await
+    } else if generate::is_policy(object) {
+        consider_policy(office, request, object, old, keeps_review).await
+    } else {
+        return Verdict::allow();
+    };
+    if verdict.allowed && !reviewed::is_reviewed(&key, object) {
+        verdict.warnings.insert(0, UNMARKED.to_owned());
+    }
+    verdict
+}
+
+/// Whether an update of an object that is being deleted changes nothing, and gives it no review that it had not before.
+fn is_end(object: &Value, old: &Value) -> bool {
+    let kept = reviewed::annotation(object) == reviewed::annotation(old);
+    reviewed::is_bookkeeping_at_the_end(object, old) && kept
+}
+
+async fn consider_policy<O: Office>(
+    office: &O,
+    request: &Request<'_>,
+    object: &Value,
+    old: Option<&Value>,
+    keeps_review: bool,
+) -> Verdict {
+    let mut case = Case::open(object, office.catalog());
     if case.is_doubtful() {
         match office.refreshed().await {
-            Ok(catalog) => case = Case::open(object, &catalog),
+            Ok(catalog) => case = Case::open(object, catalog),
             Err(trouble) => warn!(error = trouble, "Kinds could not be asked for"),
         }
     }
-    let Case { policy, findings, rights, guessed, unknown } = case;
-    let Findings { errors, mut warnings, .. } = findings;
+    let Case { policy, findings, rights, catalog, unknown } = case;
+    let Findings { mut errors, mut warnings, .. } = findings;
+    errors.extend(generate::name_install(object, policy.as_ref(), &rights, office.install_namespace()));
     let Some(policy) = policy.filter(|_| errors.is_empty()) else {
         return Verdict { warnings: tell(&warnings), ..Verdict::deny(invalid(request, &errors)) };
     };
-    // Bookkeeping of others: labels, finalizers. Nothing is asked of anybody who changes nothing.
-    if old.is_some_and(|old| same_content(old, object)) {
+    // Bookkeeping of others: labels, finalizers. Nothing is asked of anybody who changes nothing about a reviewed policy.
+    if keeps_review {
         return Verdict { warnings: tell(&warnings), ..Verdict::allow() };
     }
     let mut targets_changed = false;
@@ -93,7 +135,8 @@ async fn consider<O: Office>(office: &O, review: &Review<'_, Value, Value>) -> V
         }
     }
     let policy = Arc::new(policy);
-    let questions = Questions { office, request, rights: &rights, guessed: &guessed };
+    let asked = generate::author_needs(&policy, &rights, &catalog);
+    let questions = Questions { office, request, rights: &rights, asked, catalog: &catalog };
     let checked = questions.ask(&policy, &unknown, targets_changed, &mut warnings).await;
     match checked {
         Err(trouble) => return unavailable(trouble),
@@ -134,17 +177,19 @@ fn judge_exception(request: &Request<'_>, object: &Value, honoured: &Honoured) -
 }
 
 /// The verdict on an entry. Rules of others will see its data, so its author must be allowed to.
-async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &Value, old: Option<&Value>) -> Verdict {
-    let (_, Findings { errors, warnings, .. }) = generate::global_entry(object);
+async fn consider_global<O: Office>(office: &O, request: &Request<'_>, object: &Value, keeps_review: bool) -> Verdict {
+    let (_, Findings { mut errors, warnings, .. }) = generate::global_entry(object);
+    let rights = generate::rights(object, &|_| None);
+    errors.extend(generate::name_install(object, None, &rights, office.install_namespace()));
     let warnings = tell(&warnings);
     if !errors.is_empty() {
         return Verdict { warnings, ..Verdict::deny(invalid(request, &errors)) };
     }
-    if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
+    if keeps_review {
         return Verdict { warnings, ..Verdict::allow() };
     }
-    let rights = generate::rights(object, &|_| None);
-    let questions = Questions { office, request, rights: &rights, guessed: &[] };
+    let questions =
+        Questions { office, request, rights: &rights, asked: rights.needs.clone(), catalog: &Catalog::default() };
     let checked = async {
         match office.accounts().await?.check_author {
             true => questions.refuse_author().await,
@@ -163,24 +208,17 @@ struct Case {
     policy: Option<Policy>,
     findings: Findings,
     rights: Rights,
-    /// What is needed of kinds that may be missing, by what their resources are called in all likelihood.
-    guessed: Vec<Need>,
+    catalog: Arc<Catalog>,
     /// Kinds of triggers that the cluster does not have, and where they stand.
     unknown: Vec<(FieldPath, String)>,
 }
 
 impl Case {
-    fn open(document: &Value, catalog: &Catalog) -> Self {
+    fn open(document: &Value, catalog: Arc<Catalog>) -> Self {
         let (policy, findings) = generate::policy_among(document, &|gvk| catalog.scope(gvk));
-        let known = |gvk: &Gvk| catalog.get(gvk).map(|resource| resource.plural.clone());
-        let rights = generate::rights(document, &known);
-        let missing = |gvk: &Gvk| gvk.group == KYVERNO && known(gvk).is_none();
-        let guessed = match rights.unresolved.iter().any(|(_, gvk)| missing(gvk)) {
-            true => generate::rights(document, &|gvk| missing(gvk).then(|| kinds::guess_plural(&gvk.kind))).needs,
-            false => Vec::new(),
-        };
-        let unknown = policy.as_ref().map(|policy| unknown_triggers(policy, catalog)).unwrap_or_default();
-        Self { policy, findings, rights, guessed, unknown }
+        let rights = generate::rights_among(document, &catalog);
+        let unknown = policy.as_ref().map(|policy| unknown_triggers(policy, &catalog)).unwrap_or_default();
+        Self { policy, findings, rights, catalog, unknown }
     }
 
     /// Whether newer knowledge of the kinds might change the verdict.
@@ -203,41 +241,17 @@ fn unknown_triggers(policy: &Policy, catalog: &Catalog) -> Vec<(FieldPath, Strin
     unknown
 }
 
-/// What some rules of a policy have to read to hear of their triggers, as far as no wildcard hides it.
+/// What some rules of a policy have to read to learn of their triggers, as far as no wildcard hides it.
 fn triggers(policy: &Policy, catalog: &Catalog, of: impl Fn(&Rule) -> bool) -> Vec<Need> {
-    let mut needs = Vec::new();
-    for rule in policy.rules.iter().filter(|rule| of(rule)) {
-        for selector in rule.matching.matching.kinds().filter(|selector| !is_pattern(selector)) {
-            let resources = catalog.select(selector).filter(|resource| resource.subresource.is_empty());
-            needs.extend(resources.map(|resource| Need {
-                part: Part::Lookup,
-                field: rule.field.field("match"),
-                group: resource.group.clone(),
-                resource: resource.plural.clone(),
-                subresource: String::new(),
-                namespace: policy.key.namespace.clone().unwrap_or_default(),
-                name: String::new(),
-                synchronize: false,
-            }));
-        }
-    }
-    needs
+    let rules = policy.rules.iter().filter(|rule| of(rule));
+    let needs = rules.flat_map(|rule| generate::trigger_needs(rule, catalog, &|selector| !is_pattern(selector)));
+    // Requests for subresources come by themselves, and triggers are watched in all namespaces.
+    let everywhere = |need| Need { namespace: policy.key.namespace.clone().unwrap_or_default(), ..need };
+    needs.filter(|need| !need.is_open() && need.subresource.is_empty()).map(everywhere).collect()
 }
 
 fn is_pattern(selector: &KindSelector) -> bool {
     wildcard::is_pattern(&selector.kind) || wildcard::is_pattern(&selector.subresource)
-}
-
-/// Whether two versions of a policy say the same: annotations count, one of them is a setting.
-fn same_content(old: &Value, new: &Value) -> bool {
-    // The copy that kubectl keeps is not part of either, and may be missing in one of them.
-    const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
-    let annotations = |policy: &Value| -> BTreeMap<String, Value> {
-        let all = policy.pointer("/metadata/annotations").and_then(Value::as_object);
-        let told = all.into_iter().flatten().filter(|(key, _)| *key != COPY);
-        told.map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    old.get("spec") == new.get("spec") && annotations(old) == annotations(new)
 }
 
 /// The questions about one policy or entry.
@@ -245,7 +259,9 @@ struct Questions<'q, 'r, O> {
     office: &'q O,
     request: &'q Request<'r>,
     rights: &'q Rights,
-    guessed: &'q [Need],
+    /// What the author must be allowed, as far as the document says so.
+    asked: Vec<Need>,
+    catalog: &'q Catalog,
 }
 
 /// What is missing for one use of a resource.
@@ -311,7 +327,7 @@ impl<O: Office> Questions<'_, '_, O> {
                 problems.push(Problem::new(field, Reason::Kind, message));
             }
         }
-        let targets = || self.rights.needs.iter().filter(|need| need.part == Part::Target);
+        let targets = || self.rights.needs.iter().filter(|need| need.part == Part::Target && !need.is_open());
         let written: Vec<Wish<'_>> = targets().map(|need| Wish::new(need, need.writer_verbs())).collect();
         let looked_at =
             targets().filter(|need| need.synchronize).map(|need| Wish::new(need, &["list", "get"])).collect();
@@ -327,12 +343,12 @@ impl<O: Office> Questions<'_, '_, O> {
             }
         }
         // A rule whose triggers cannot be followed is as good as none, and nobody would ever see why.
-        let followed = triggers(policy, &self.office.catalog(), |rule| rule.way() == Way::Watch);
+        let followed = triggers(policy, self.catalog, |rule| rule.way() == Way::Watch);
         let hint = "so the rule hears of nothing; grant it by a ClusterRole with an aggregation label, as `writ rbac` \
                     prints it";
         warnings.extend(self.check_reader(&followed, &accounts.background, &format!(", {hint}")).await?);
         if let Some(reports) = &accounts.reports {
-            let all = triggers(policy, &self.office.catalog(), |_| true);
+            let all = triggers(policy, self.catalog, |_| true);
             let everywhere: Vec<Need> = all.into_iter().map(|need| Need { namespace: String::new(), ..need }).collect();
             warnings.extend(self.check_reader(&everywhere, reports, "").await?);
         }
@@ -352,16 +368,18 @@ impl<O: Office> Questions<'_, '_, O> {
 
     /// Whether the author may do what the rules would do for everybody.
     async fn check_author(&self) -> Result<Vec<Problem>, Trouble> {
-        let user = &self.request.user_info;
-        let author =
-            Subject { user: user.username.to_string(), groups: user.groups.iter().map(ToString::to_string).collect() };
-        let kept = self.kept().await?;
-        let needs = self.rights.needs.iter().chain(self.guessed).chain(&kept);
-        let wishes = needs.map(|need| Wish::new(need, need.author_verbs())).collect();
+        let author = self.request.user_info.subject();
+        let mut needs = self.asked.clone();
+        needs.extend(self.held_by_entries().await?);
+        if self.may_do_anything(&author, &mut needs).await? {
+            return Ok(Vec::new());
+        }
+        let wishes = needs.iter().map(|need| Wish::new(need, need.author_verbs())).collect();
         let missing = self.missing(&author, wishes).await?;
         let tell = |((resource, name, place), (field, verbs)): ((String, String, String), (FieldPath, Vec<String>))| {
             let message = format!(
-                "user `{}` is not allowed to {} {resource}{name}{place}, so a policy of this user must not do it either",
+                "user `{}` lacks permission to {} {resource}{name}{place}, and a policy is forbidden to do more than its \
+                 author",
                 author.user,
                 verbs.join(", "),
             );
@@ -370,19 +388,32 @@ impl<O: Office> Questions<'_, '_, O> {
         Ok(missing.into_iter().map(tell).collect())
     }
 
-    /// What the entries keep that the rules read: whoever reads it there reads it. Of an entry to come nothing is known.
-    async fn kept(&self) -> Result<Vec<Need>, Trouble> {
-        let mut needs = Vec::new();
-        for (field, name) in &self.rights.entries {
-            for (entry, _) in readings(name) {
-                if let Some(entry) = self.office.global_entry(entry).await? {
-                    let rights = generate::rights(&entry, &|_| None);
-                    needs.extend(rights.needs.into_iter().map(|need| Need { field: field.clone(), ..need }));
-                    break;
-                }
+    /// What global context entries hold that the rules read.
+    async fn held_by_entries(&self) -> Result<Vec<Need>, Trouble> {
+        let mut stored = BTreeMap::new();
+        for name in self.rights.entry_names() {
+            if let Some(entry) = self.office.global_entry(name).await? {
+                stored.insert(name.to_owned(), entry);
             }
         }
-        Ok(needs)
+        Ok(self.rights.of_entries(&stored))
+    }
+
+    /// Puts the broad question first, so that an administrator costs one or two reviews: whether the author may do anything at
+    /// all where the policy works. What that covers is taken off the needs; says whether nothing is left.
+    async fn may_do_anything(&self, author: &Subject, needs: &mut Vec<Need>) -> Result<bool, Trouble> {
+        let is_home = |need: &Need| need.namespace == self.request.namespace;
+        // A Policy has needs in its namespace only.
+        let namespace = match needs.iter().all(|need| is_home(need) || need.part == Part::Path) {
+            true => self.request.namespace.to_string(),
+            false => String::new(),
+        };
+        let any = || ANY.to_owned();
+        let whole = Access { verb: any(), group: any(), resource: any(), namespace, ..Access::default() };
+        if self.office.allows(author, &whole).await? {
+            needs.retain(|need| need.part == Part::Path);
+        }
+        Ok(needs.is_empty())
     }
 
     /// Of some wishes, those that somebody does not have.
@@ -390,7 +421,7 @@ impl<O: Office> Questions<'_, '_, O> {
         let mut questions: BTreeMap<Access, FieldPath> = BTreeMap::new();
         for Wish { need, verbs } in wishes {
             for verb in verbs {
-                questions.entry(ask_for(need, verb)).or_insert_with(|| need.field.clone());
+                questions.entry(need.access(verb)).or_insert_with(|| need.field.clone());
             }
         }
         let answers: Vec<(Access, FieldPath, Result<bool, Trouble>)> = stream::iter(questions)
@@ -424,24 +455,12 @@ impl<'n> Wish<'n> {
     }
 }
 
-fn ask_for(need: &Need, verb: &str) -> Access {
-    // Objects that are yet to be made are not granted by name.
-    let name = if need.part == Part::Target { String::new() } else { need.name.clone() };
-    Access {
-        verb: verb.to_owned(),
-        group: need.group.clone(),
-        resource: need.resource.clone(),
-        subresource: need.subresource.clone(),
-        namespace: need.namespace.clone(),
-        name,
-    }
-}
-
 /// Resource, name and namespace, ready for a sentence.
 fn describe(access: &Access) -> (String, String, String) {
     let whole = Access { namespace: String::new(), name: String::new(), ..access.clone() };
     let name = if access.name.is_empty() { String::new() } else { format!(" `{}`", access.name) };
     let place = match access.namespace.as_str() {
+        _ if !access.path.is_empty() => String::new(),
         "" => " in the whole cluster".to_owned(),
         namespace => format!(" in namespace `{namespace}`"),
     };

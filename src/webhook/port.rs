@@ -10,6 +10,7 @@ use crate::core::catalog::Catalog;
 use crate::core::generate::Policy;
 use crate::core::generate::request::UpdateRequest;
 use crate::core::generate::{Answer, Facts, Fetch, Honoured};
+use crate::core::integrity::MacKey;
 use crate::core::matching::Requester;
 use crate::core::settings::Settings;
 use crate::index::Snapshot;
@@ -43,8 +44,14 @@ pub trait Office: Send + Sync {
     /// A global context entry as it is stored, if it is.
     fn global_entry(&self, name: &str) -> impl Future<Output = Result<Option<Value>, Trouble>> + Send;
 
+    /// The key that reviewed policies are signed with; nothing before it was read.
+    fn mac_key(&self) -> Option<MacKey>;
+
     /// The namespaces whose exceptions count.
     fn honoured(&self) -> &Honoured;
+
+    /// The namespace that Writ is installed in.
+    fn install_namespace(&self) -> &str;
 }
 
 /// The accounts whose rights a policy lives on.
@@ -73,6 +80,9 @@ pub trait Counter: Send + Sync {
 
     /// Facts to begin with: the time, chance, limits.
     fn facts(&self) -> Facts;
+
+    /// Counts an evaluation that panicked.
+    fn panicked(&self);
 
     /// What a rule looks up, for a preview.
     fn answer(&self, fetch: &Fetch) -> impl Future<Output = Answer> + Send;

@@ -56,14 +56,22 @@ async fn foresee<C: Counter>(
         Evaluation::Excepted { by } => (vec![format!("skipped: exception {by}")], false),
         Evaluation::Lost { .. } if rule.synchronize => (removals(counter, rule, trigger, &facts).await?, true),
         Evaluation::Lost { .. } | Evaluation::Needs(_) => (Vec::new(), true),
-        Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. } => (Vec::new(), false),
+        Evaluation::Skipped { .. } | Evaluation::NotApplicable { .. } | Evaluation::OutOfReach { .. } => {
+            (Vec::new(), false)
+        }
     })
 }
 
 /// Evaluates a rule, looking up what it asks for.
 async fn run<C: Counter>(counter: &C, rule: &Rule, trigger: &Trigger, facts: &mut Facts) -> Result<Evaluation, String> {
     for _ in 0..facts.limits.rounds {
-        match evaluate(rule, trigger, facts).map_err(|error| error.cause.to_string())? {
+        let evaluated = evaluate(rule, trigger, facts).map_err(|error| {
+            if error.is_panic() {
+                counter.panicked();
+            }
+            error.cause.to_string()
+        });
+        match evaluated? {
             Evaluation::Needs(needs) => {
                 for fetch in needs {
                     let answer = counter.answer(&fetch).await;
@@ -77,7 +85,7 @@ async fn run<C: Counter>(counter: &C, rule: &Rule, trigger: &Trigger, facts: &mu
 }
 
 async fn writes<C: Counter>(counter: &C, policy: &Policy, rule: &Rule, facts: &Facts, plan: &Plan) -> Vec<String> {
-    let gate = Gate::new(&rule.reach, &facts.outbound);
+    let gate = Gate::new(&rule.reach, &facts.bounds);
     let mut lines = Vec::new();
     for target in &plan.targets {
         let ObjectKey { gvk, namespace, name } = &target.key;
@@ -127,7 +135,7 @@ async fn removals<C: Counter>(
         return Ok(Vec::new());
     }
     let selector = format!("{},{}={uid}", downstream::selector(&rule.policy, Some(&rule.name)), labels::TRIGGER_UID);
-    let gate = Gate::new(&rule.reach, &facts.outbound);
+    let gate = Gate::new(&rule.reach, &facts.bounds);
     let within = match &rule.reach {
         Reach::Cluster => "",
         Reach::Namespace(namespace) => namespace,

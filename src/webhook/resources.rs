@@ -16,7 +16,7 @@ use super::port::{Counter, View};
 use super::preview;
 use super::review::Verdict;
 use super::validate::tell_texts;
-use crate::core::generate::request::{Admission, Entry, State, UpdateRequest};
+use crate::core::generate::request::{Admission, Entry, UpdateRequest};
 use crate::core::generate::{Apply, Evaluation, Policy, PolicyKey, Rule, Trigger, TriggerRef, Way, evaluate};
 use crate::core::matching::{self, Operation, Requester, is_internal_kind};
 use crate::core::resource::{Gvk, text_at};
@@ -24,10 +24,34 @@ use crate::core::resource::{Gvk, text_at};
 /// Storing may take this long; the API server waits a little longer.
 const STORE_TIME: Duration = Duration::from_secs(3);
 
-/// The verdict on a request: always "allowed". `only` is set if the API server calls for one policy alone.
-pub(super) async fn admit<C: Counter>(counter: &C, only: Option<&PolicyKey>, request: Map<String, Value>) -> Verdict {
+/// Which policies an entry of the webhook configuration calls for. Each request is counted once by each of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Addressed {
+    ClusterPolicies,
+    /// The Policies of the request's namespace.
+    Policies,
+    /// One policy alone, which has conditions of its own.
+    Policy(PolicyKey),
+    /// Every policy without conditions of its own.
+    All,
+}
+
+impl Addressed {
+    fn means(&self, policy: &Policy, namespace: &str) -> bool {
+        let is_common = policy.webhook.match_conditions.is_empty();
+        match self {
+            Self::ClusterPolicies => is_common && policy.key.namespace.is_none(),
+            Self::Policies => is_common && policy.key.namespace.as_deref() == Some(namespace),
+            Self::Policy(key) => policy.key == *key,
+            Self::All => is_common,
+        }
+    }
+}
+
+/// The verdict on a request: always "allowed".
+pub(super) async fn admit<C: Counter>(counter: &C, addressed: &Addressed, request: Map<String, Value>) -> Verdict {
     let view = counter.view();
-    let Some(case) = Case::open(counter, &view, only, request) else {
+    let Some(case) = Case::open(counter, &view, addressed, request) else {
         return Verdict::allow();
     };
     let warnings = if case.dry_run { preview::preview(counter, &case).await } else { hand_on(counter, case).await };
@@ -44,12 +68,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    fn open<C: Counter>(
-        counter: &C,
-        view: &View,
-        only: Option<&PolicyKey>,
-        request: Map<String, Value>,
-    ) -> Option<Self> {
+    fn open<C: Counter>(counter: &C, view: &View, addressed: &Addressed, request: Map<String, Value>) -> Option<Self> {
         let root = Value::Object(request);
         let resource = parent(&root, view)?;
         let subresource = text_at(&root, &["subResource"]);
@@ -75,10 +94,7 @@ impl Case {
             return None;
         }
         let wanted = |policy: &Policy, rule: &Rule| {
-            let addressed = match only {
-                Some(key) => policy.key == *key,
-                None => policy.webhook.match_conditions.is_empty(),
-            };
+            let addressed = addressed.means(policy, text_at(&root, &["namespace"]));
             addressed && (dry_run || rule.way() == Way::Admission) && !(ours && rule.skip_background_requests)
         };
         let rules = rules_for(view, &seen, &wanted);
@@ -152,9 +168,6 @@ async fn hand_on<C: Counter>(counter: &C, case: Case) -> Vec<String> {
         policy,
         entries,
         admission: Some(admission.clone()),
-        ours: true,
-        state: State::Pending,
-        retries: 0,
     });
     let stored = requests.map(|request| async move {
         let outcome = match timeout(STORE_TIME, counter.store(&request)).await {
@@ -189,10 +202,16 @@ fn sort<C: Counter>(counter: &C, case: &Case) -> BTreeMap<(PolicyKey, bool), Vec
                 }
                 true
             }
-            Ok(Evaluation::Skipped { .. } | Evaluation::Excepted { .. } | Evaluation::NotApplicable { .. }) => {
-                continue;
-            }
+            Ok(
+                Evaluation::Skipped { .. }
+                | Evaluation::Excepted { .. }
+                | Evaluation::NotApplicable { .. }
+                | Evaluation::OutOfReach { .. },
+            ) => continue,
             Err(error) => {
+                if error.is_panic() {
+                    counter.panicked();
+                }
                 warn!(%error, "Rule not applied to a request");
                 continue;
             }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::object::ReadObject;
+use crate::core::access::Subject;
 use crate::core::json::Document;
 use crate::core::json::cursor::Cursor;
 
@@ -52,7 +53,9 @@ pub(super) struct GroupVersionKind<'a> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UserInfo<'a> {
     pub(super) username: Cow<'a, str>,
+    pub(super) uid: Cow<'a, str>,
     pub(super) groups: Vec<Cow<'a, str>>,
+    pub(super) extra: Vec<(Cow<'a, str>, Vec<Cow<'a, str>>)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,17 +178,42 @@ impl<'a> UserInfo<'a> {
         cursor.entries(|key, value| {
             match &*key {
                 "username" => user.username = value.text()?,
-                "groups" if !value.null() => value.elements(|group| {
-                    user.groups.push(group.text()?);
+                "uid" => user.uid = value.text()?,
+                "groups" => user.groups = read_texts(value)?,
+                "extra" if !value.null() => value.entries(|key, values| {
+                    user.extra.push((key, read_texts(values)?));
                     Ok(())
                 })?,
-                "groups" => {}
+                "extra" => {}
                 _ => value.skip()?,
             }
             Ok(())
         })?;
         Ok(user)
     }
+
+    /// The user as access reviews ask about it.
+    pub(super) fn subject(&self) -> Subject {
+        let texts = |texts: &[Cow<'a, str>]| texts.iter().map(ToString::to_string).collect();
+        Subject {
+            user: self.username.to_string(),
+            uid: self.uid.to_string(),
+            groups: texts(&self.groups),
+            extra: self.extra.iter().map(|(key, values)| (key.to_string(), texts(values))).collect(),
+        }
+    }
+}
+
+/// A list of texts; null reads as empty.
+fn read_texts<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Cow<'a, str>>, String> {
+    let mut texts = Vec::new();
+    if !cursor.null() {
+        cursor.elements(|text| {
+            texts.push(text.text()?);
+            Ok(())
+        })?;
+    }
+    Ok(texts)
 }
 
 impl Operation {
@@ -364,7 +392,7 @@ mod tests {
                 "uid": "u-1", "kind": {"group": "kuma.io", "version": "v1alpha1", "kind": "MeshTimeout"},
                 "resource": {"group": "kuma.io", "version": "v1alpha1", "resource": "meshtimeouts"},
                 "name": "a\"b", "namespace": "ns", "operation": "UPDATE", "dryRun": true,
-                "userInfo": {"username": "eve", "groups": ["g"], "extra": {"k": ["v"]}},
+                "userInfo": {"username": "eve", "uid": "u-e", "groups": ["g"], "extra": {"k": ["v"]}},
                 "object": {"spec": 1}, "oldObject": {"spec": 0}, "options": {"kind": "UpdateOptions"},
             },
         })
@@ -373,7 +401,9 @@ mod tests {
         assert_eq!((&*request.uid, &*request.name, &*request.namespace), ("u-1", "a\"b", "ns"));
         assert_eq!((&*request.kind.group, &*request.kind.kind), ("kuma.io", "MeshTimeout"));
         assert_eq!((request.operation, request.dry_run), (Operation::Update, true));
-        assert_eq!(request.user_info, UserInfo { username: "eve".into(), groups: vec!["g".into()] });
+        let extra = std::collections::BTreeMap::from([("k".to_owned(), vec!["v".to_owned()])]);
+        let subject = Subject { user: "eve".into(), uid: "u-e".into(), groups: vec!["g".into()], extra };
+        assert_eq!(request.user_info.subject(), subject);
         assert_eq!((object, old_object), (Some(json!({"spec": 1})), Some(json!({"spec": 0}))));
     }
 

@@ -6,11 +6,13 @@ use hyper::{Method, StatusCode};
 use tracing::field::Empty;
 use tracing::{debug, info, info_span};
 
+use super::desk::{MARK, POLICIES};
 use super::mesh::{self, MeshView};
 use super::object::Skipped;
 use super::review::{self, Operation, Review, Status, Unreadable, Verdict};
 use super::validate::{is_judged, validate};
-use crate::core::json::Document;
+use crate::core::json::{Document, Tree};
+use crate::core::webhook_token::{EntryPath, WebhookType};
 
 /// Judges policies.
 const VALIDATE: &str = "/validate";
@@ -18,6 +20,17 @@ const VALIDATE: &str = "/validate";
 const DEFAULT: &str = "/default";
 /// The paths that API servers may call, cluster or not.
 pub const PATHS: &[&str] = &[VALIDATE, DEFAULT];
+
+/// The paths of the entries that the manifests install. They leave `path` out: Writ writes it with the token.
+pub const ENTRY_PATHS: &[EntryPath] = &[
+    (WebhookType::Validating, "policies.writ.dev", VALIDATE),
+    (WebhookType::Validating, "mesh-objects.writ.dev", VALIDATE),
+    (WebhookType::Validating, "generate-policies.writ.dev", POLICIES),
+    (WebhookType::Validating, "validate-policy.kyverno.svc", POLICIES),
+    (WebhookType::Mutating, "policies.writ.dev", DEFAULT),
+    (WebhookType::Mutating, "mesh-objects.writ.dev", DEFAULT),
+    (WebhookType::Mutating, "generate-policies.writ.dev", MARK),
+];
 
 /// What is judged by the new object alone.
 pub(super) type New<'a> = Review<'a, Document<'a>, Skipped>;
@@ -45,6 +58,11 @@ pub fn handle(request: &hyper::Request<Bytes>, view: MeshView<'_>) -> Answer {
         _ => return refuse_unknown(PATHS),
     };
     refuse_misdirected(request).unwrap_or_else(|| admit(request.body(), view, decide))
+}
+
+/// What is answered to a call without the token of the install. It tells nothing of what there is.
+pub fn refuse_unauthenticated() -> hyper::Response<Bytes> {
+    refuse(Status::failure(404, "NotFound", "no such path")).response
 }
 
 /// What is answered to a path that leads nowhere.
@@ -111,6 +129,11 @@ fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&New<'_>, MeshView<'_>) -> 
             Ok(review) => mesh::release(&review, view),
             Err(problem) => return unreadable(problem),
         },
+        // The same for an object that is being deleted.
+        Operation::Update if is_ending(&review) => match review::read(body, is_judged) {
+            Ok(ending) => mesh::finish(&ending).unwrap_or_else(|| decide(&review, view)),
+            Err(problem) => return unreadable(problem),
+        },
         _ => decide(&review, view),
     };
     span.record("allowed", verdict.allowed);
@@ -119,6 +142,12 @@ fn admit(body: &[u8], view: MeshView<'_>, decide: fn(&New<'_>, MeshView<'_>) -> 
         None => debug!(warnings = verdict.warnings.len(), "Allowed"),
     }
     answer(&request.uid, &verdict)
+}
+
+fn is_ending(review: &New<'_>) -> bool {
+    let object = review.object.as_ref().map(Document::root);
+    let time = object.and_then(|object| object.at(&["metadata", "deletionTimestamp"]));
+    time.is_some_and(|time| !time.is_null())
 }
 
 fn is_json(content_type: Option<&HeaderValue>) -> bool {

@@ -12,7 +12,7 @@ use serde_json::json;
 use writ::compile;
 use writ::compile::mesh::admission::ControlPlane;
 use writ::core::mesh::reach::Routes;
-use writ::webhook::{self, MeshView, Outcome};
+use writ::webhook::{self, MeshView, Outcome, ReviewKey};
 
 use crate::reviews::{Write, pod, policy, review};
 use crate::{Report, on_core};
@@ -45,7 +45,7 @@ fn one_review(write: Write, rounds: u32) -> anyhow::Result<Duration> {
     *request.uri_mut() = "/validate".parse()?;
     request.headers_mut().insert(CONTENT_TYPE, "application/json".parse()?);
     let (plane, routes) = (ControlPlane::default(), Routes::default());
-    let view = MeshView { plane: &plane, routes: &routes };
+    let view = MeshView { plane: &plane, routes: &routes, key: ReviewKey::Offline };
     ensure!(webhook::handle(&request, view).outcome == Outcome::Allowed, "the review is not let through");
     let started = on_core()?;
     repeat(&request, view, rounds);

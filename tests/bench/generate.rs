@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use writ::compile;
-use writ::core::generate::{Applicability, Evaluation, Facts, Rule, Trigger, evaluate, judge};
+use writ::core::generate::{Applicability, Evaluation, Facts, InstallBounds, Rule, Trigger, evaluate, judge};
 use writ::core::matching::KindIndex;
 use writ::core::yaml;
 
@@ -71,7 +71,7 @@ fn namespace(index: usize) -> Value {
 }
 
 fn facts() -> Facts {
-    Facts::new(jiff::Timestamp::UNIX_EPOCH, 1)
+    Facts::new(jiff::Timestamp::UNIX_EPOCH, 1, InstallBounds::offline())
 }
 
 /// The mean of many evaluations, the request document included.

@@ -119,8 +119,8 @@ fn authors_need_the_rights_that_their_policies_use() {
     let refusal = author.kubectl(["apply", "-f", "-"]).stdin(&yaml).run();
     assert!(!refusal.success);
     for part in [
-        "is not allowed to get secrets `key` in namespace `kube-system`",
-        "is not allowed to create secrets in namespace",
+        "lacks permission to get secrets `key` in namespace `kube-system`",
+        "lacks permission to create secrets in namespace",
     ] {
         assert!(refusal.stderr.contains(part), "{}", refusal.stderr);
     }
@@ -135,7 +135,7 @@ fn authors_need_the_rights_that_their_policies_use() {
     for kind in ["clusterrole", "clusterrolebinding"] {
         ns.owns(kind, &rights);
     }
-    cluster.kubectl(["create", "clusterrole", &rights, "--verb=*", "--resource=secrets"]).ok();
+    cluster.kubectl(["create", "clusterrole", &rights, "--verb=*", "--resource=secrets,configmaps"]).ok();
     cluster.kubectl(["create", "clusterrolebinding", &rights, &format!("--clusterrole={rights}"), &account]).ok();
     eventually(SOON, "the author's rights to count", || {
         let answer = author.kubectl(["apply", "-f", "-"]).stdin(&yaml).run();
@@ -207,7 +207,7 @@ fn entries_fail_open_and_belong_to_the_install() {
     for entry in entries {
         assert_eq!(entry["failurePolicy"], "Ignore", "{entry}");
         let excluded = &entry["namespaceSelector"]["matchExpressions"][0]["values"];
-        assert_eq!(*excluded, json!(["kube-system", "writ-system"]));
+        assert_eq!(*excluded, json!(["kube-system", "kube-node-lease", "writ-system"]));
     }
 }
 
@@ -242,14 +242,15 @@ fn settings_take_effect_while_writ_runs() {
         let (selector, conditions) = (&entry["namespaceSelector"], &entry["matchConditions"]);
         configuration["metadata"]["labels"]["example.com/owner"] == "a"
             && selector["matchLabels"]["team"] == "a"
-            && selector["matchExpressions"][0]["values"] == json!(["writ-system"])
+            && selector["matchExpressions"][0]["values"] == json!(["kube-node-lease", "writ-system"])
             && conditions.as_array().and_then(|list| list.last()).is_some_and(|last| last["name"] == "not-nodes")
     });
     set(json!({"matchConditions": r#"[{"name": "bad", "expression": "]"}]"#}));
     becomes("the entries as they were", &|configuration| {
         let entry = &configuration["webhooks"][0];
         configuration["metadata"]["labels"].get("example.com/owner").is_none()
-            && entry["namespaceSelector"]["matchExpressions"][0]["values"] == json!(["kube-system", "writ-system"])
+            && entry["namespaceSelector"]["matchExpressions"][0]["values"]
+                == json!(["kube-system", "kube-node-lease", "writ-system"])
             && entry["matchConditions"].as_array().is_some_and(|list| list.len() == 1)
     });
     assert!(writ.log().contains("data.matchConditions"), "{}", writ.log());

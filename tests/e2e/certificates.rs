@@ -33,12 +33,20 @@ fn ten_renewals_fail_no_request() {
     let writ = Writ::start(&cluster, SHORT_LIVED);
     let reloads = || number(&writ, "writ_certificate_reloads_total");
     let before = reloads();
+    let mut tokens = std::collections::BTreeSet::new();
     let calls = under_a_stream_of_calls(&cluster, || {
-        eventually(Duration::from_secs(120), "ten renewals", || match reloads() - before {
-            renewals if renewals >= 10 => Ok(()),
-            renewals => Err(format!("{renewals} so far")),
+        eventually(Duration::from_secs(120), "ten renewals", || {
+            tokens.insert(webhook_token(&cluster));
+            match reloads() - before {
+                renewals if renewals >= 10 => Ok(()),
+                renewals => Err(format!("{renewals} so far")),
+            }
         });
     });
+    assert!(tokens.len() >= 8, "the token in the path is rotated with the certificate: {} tokens", tokens.len());
+    assert_eq!(number(&writ, "writ_webhook_unauthenticated_total"), 0);
+    let retired = tokens.iter().filter(|token| writ.log().contains(*token));
+    assert_eq!(retired.count(), 0, "tokens stay out of the log");
     assert!(calls > 200, "only {calls} calls were made");
     let denied = number(&writ, "writ_admission_requests_total{outcome=\"allowed\"}");
     assert!(denied >= calls, "all {calls} calls were judged by Writ, {denied} of them here");
@@ -146,16 +154,36 @@ fn a_replica_killed_in_the_middle_of_a_renewal_is_no_loss() {
 }
 
 #[test]
-fn a_deleted_secret_comes_back_as_it_was() {
+fn applying_the_manifests_again_leaves_what_is_stored_and_brings_back_what_was_deleted() {
     let Some(cluster) = ControlPlane::start() else { return };
-    let _writ = Writ::start(&cluster, &[]);
-    let pair = || {
-        let answer = cluster.kubectl(SECRET.into_iter().chain(["--output=jsonpath={.data}"])).run();
-        if answer.success { Ok(answer.stdout) } else { Err(answer.stderr) }
+    let writ = Writ::start(&cluster, &[]);
+    let folder = root().join("manifests/overlays/local").display().to_string();
+    let stored = |secret: &str| {
+        let answer = cluster.kubectl(["--namespace=writ-system", "get", secret, "--output=jsonpath={.data}"]).run();
+        match answer.success && answer.stdout.len() > 2 {
+            true => Ok(answer.stdout),
+            false => Err(answer.stdout + &answer.stderr),
+        }
     };
-    let before = pair().expect("the Secret");
-    cluster.kubectl(["--namespace=writ-system", "delete", SECRET[2]]).ok();
-    assert_eq!(eventually(SOON, "the Secret", pair), before);
+    let secrets = ["secret/writ-certificates", "secret/writ-keys"];
+    let before = secrets.map(|secret| stored(secret).expect("content"));
+    let configurations = || CONFIGURATIONS.map(|name| (ca_bundles(&cluster, name), paths(&cluster, name)));
+    let called = configurations();
+    // By either way of applying, twice.
+    for _ in 0..2 {
+        for way in [&["apply", "-k"][..], &["apply", "--server-side", "--force-conflicts", "-k"]] {
+            cluster.kubectl(way.iter().copied().chain([folder.as_str()])).ok();
+            assert_eq!(secrets.map(|secret| stored(secret).expect("content")), before, "{way:?}");
+            assert_eq!(configurations(), called, "{way:?}");
+        }
+    }
+    for secret in secrets {
+        cluster.kubectl(["--namespace=writ-system", "delete", secret]).ok();
+    }
+    cluster.kubectl(["apply", "-k", &folder]).ok();
+    let back = secrets.map(|secret| eventually(SOON, secret, || stored(secret)));
+    assert_eq!(back, before);
+    assert_eq!(number(&writ, "writ_ready"), 1);
 }
 
 #[test]
@@ -360,6 +388,20 @@ fn ca_bundles(cluster: &Cluster, configuration: &str) -> Vec<String> {
         String::from_utf8(STANDARD.decode(encoded).expect("base64")).expect("PEM")
     };
     entries.iter().map(bundle).collect()
+}
+
+/// The paths of all entries of a webhook configuration.
+fn paths(cluster: &Cluster, configuration: &str) -> Vec<String> {
+    let told = "--output=jsonpath={.webhooks[*].clientConfig.service.path}";
+    let paths = cluster.kubectl(["get", configuration, told]).ok();
+    paths.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The token of the install, as an API server finds it in the path of the first entry.
+pub(crate) fn webhook_token(cluster: &Cluster) -> String {
+    let path = paths(cluster, CONFIGURATIONS[0]).into_iter().next().expect("a path");
+    let (_, token) = path.rsplit_once('/').expect("a path with a token");
+    token.to_owned()
 }
 
 /// A TLS handshake as an API server does it.

@@ -14,6 +14,7 @@ mod policies;
 mod quirks;
 mod replicas;
 mod requests;
+mod reviews;
 mod rules;
 
 use std::sync::OnceLock;

@@ -9,7 +9,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 
-use crate::certificates::{ca_bundle, ports};
+use crate::certificates::{ca_bundle, ports, webhook_token};
 use crate::support::{self, Cluster, unique};
 
 /// Where reviews go: what needs no cluster, and what does.
@@ -65,7 +65,9 @@ fn what_an_api_server_passes_on_is_answered_and_the_next_one_too() {
 fn what_comes_straight_to_the_port_is_answered_and_the_next_one_too() {
     let Some(cluster) = support::with_writ() else { return };
     let Some(wire) = Wire::of(cluster) else { return };
-    for path in PATHS {
+    let token = webhook_token(cluster);
+    for path in PATHS.map(|path| format!("{path}/{token}")) {
+        let path = path.as_str();
         wire.check(&Call { method: "GET", path, kind: JSON, body: "" }, 405, "POST an AdmissionReview");
         wire.check(&Call { method: "DELETE", path, kind: JSON, body: "{}" }, 405, "POST an AdmissionReview");
         for kind in ["text/yaml", "application/x-protobuf"] {
@@ -92,7 +94,7 @@ fn what_comes_straight_to_the_port_is_answered_and_the_next_one_too() {
             "larger than the limit of 8388608 bytes",
         );
     }
-    let nowhere = Call { method: "POST", path: "/mutate", kind: JSON, body: "{}" };
+    let nowhere = Call { method: "POST", path: &format!("/mutate/{token}"), kind: JSON, body: "{}" };
     let told = wire.check(&nowhere, 404, "known paths: ");
     for path in PATHS {
         assert!(told.contains(path), "{told}");
@@ -105,21 +107,21 @@ fn what_comes_straight_to_the_port_is_answered_and_the_next_one_too() {
 }
 
 /// The port that API servers call, for somebody who trusts whom they trust.
-struct Wire {
+pub(crate) struct Wire {
     port: String,
     config: Arc<ClientConfig>,
 }
 
-struct Call<'a> {
-    method: &'a str,
-    path: &'a str,
-    kind: &'a str,
-    body: &'a str,
+pub(crate) struct Call<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) body: &'a str,
 }
 
 impl Wire {
     /// Nothing for a cluster whose port is out of reach from here.
-    fn of(cluster: &Cluster) -> Option<Self> {
+    pub(crate) fn of(cluster: &Cluster) -> Option<Self> {
         cluster.folder()?;
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_slice_iter(ca_bundle(cluster).as_bytes()) {
@@ -133,7 +135,7 @@ impl Wire {
 
     /// Fails unless the answer has this status and says why; gives the answer.
     #[track_caller]
-    fn check(&self, call: &Call<'_>, status: u16, because: &str) -> String {
+    pub(crate) fn check(&self, call: &Call<'_>, status: u16, because: &str) -> String {
         let Call { method, path, kind, body } = call;
         let name = ServerName::try_from("writ.writ-system.svc").expect("a name");
         let connection = ClientConnection::new(self.config.clone(), name).expect("a client");

@@ -3,6 +3,7 @@
 mod support;
 
 mod admission;
+mod attacks;
 mod certificates;
 mod chaos;
 mod definitions;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use writ::compile;
 use writ::core::expr::{Expression, Limits, Runtime, Template, parse_tree};
-use writ::core::generate::{Answer, Evaluation, Facts, Fetch, Policy, Trigger, drive};
+use writ::core::generate::{Answer, Evaluation, Facts, Fetch, InstallBounds, Policy, Trigger, drive};
 use writ::core::json::Document;
 use writ::core::json::cursor::Cursor;
 use writ::core::yaml;
@@ -93,7 +93,7 @@ fn run(policy: &Policy, object: &Value) {
     for rule in &policy.rules {
         let trigger = Trigger::background(object.clone());
         let evaluate = || {
-            let mut facts = Facts::new("2024-02-29T12:00:00Z".parse().expect("a time"), 1);
+            let mut facts = Facts::new("2024-02-29T12:00:00Z".parse().expect("a time"), 1, InstallBounds::offline());
             facts.limits.expressions = limits();
             facts.limits.context_bytes = 1 << 16;
             facts.limits.elements = 100;

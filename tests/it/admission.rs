@@ -5,12 +5,15 @@ use hyper::{Method, Request};
 use serde_json::{Value, json};
 use writ::compile::mesh::admission::ControlPlane;
 use writ::core::mesh::reach::Routes;
-use writ::webhook::{self, MeshView, Outcome};
+use writ::webhook::{self, MeshView, Outcome, ReviewKey};
 
 const REVIEW: &str = "admission.k8s.io/v1";
 
 fn handle(request: &Request<Bytes>) -> webhook::Answer {
-    webhook::handle(request, MeshView { plane: &ControlPlane::default(), routes: &Routes::default() })
+    webhook::handle(
+        request,
+        MeshView { plane: &ControlPlane::default(), routes: &Routes::default(), key: ReviewKey::Offline },
+    )
 }
 
 fn call(method: Method, path: &str, content_type: &str, body: impl Into<Bytes>) -> (u16, Value, Outcome) {

@@ -1,4 +1,5 @@
-//! The keeper of certificates before a scripted API server: lost races, outages at the wrong moment, refusals.
+//! The keeper of certificates and the store of keys before a scripted API server: lost races, outages at the wrong moment,
+//! refusals.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,20 +13,37 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use writ::cluster::certificates::{FixedBundle, Keeper, Report, Settings};
 use writ::cluster::connect;
+use writ::cluster::keys::{KeyReader, KeySettings, KeyStore, Keys};
+use writ::core::integrity::Purpose;
+use writ::core::webhook_token::WebhookType;
 use writ::server::{Bound, Limits, Shutdown};
 
 const SOON: Duration = Duration::from_secs(20);
 
 /// What is stored, and how the next calls go wrong.
-#[derive(Default)]
 struct World {
     secret: Option<Value>,
     version: u32,
     bundle: Option<String>,
-    /// So many reads of the Secret find nothing, as if it were about to be written.
+    path: Option<String>,
+    /// Every path that was written.
+    paths: Vec<String>,
+    /// So many reads find the Secret as it was shipped, as if it were about to be written.
     unseen: usize,
     outages: usize,
     refusals: VecDeque<Refusal>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        let (secret, refusals) = (Some(shipped()), VecDeque::new());
+        Self { secret, version: 0, bundle: None, path: None, paths: Vec::new(), unseen: 0, outages: 0, refusals }
+    }
+}
+
+/// The Secret as the manifests ship it.
+fn shipped() -> Value {
+    json!({"metadata": {"name": "pair", "namespace": "ns", "resourceVersion": "shipped"}})
 }
 
 /// Why a patch is refused.
@@ -94,6 +112,19 @@ impl Server {
     }
 }
 
+impl Server {
+    /// A store of keys at work, what it publishes, and what it tells.
+    fn keys(&self, lifetime: Duration) -> (JoinHandle<()>, KeyReader, mpsc::UnboundedReceiver<Option<String>>) {
+        let Settings { namespace, secret, service, configurations, .. } = settings();
+        let entries = &[(WebhookType::Validating, "a.writ.dev", "/validate")];
+        let grace = lifetime / 10;
+        let settings = KeySettings { namespace, secret, service, configurations, entries, lifetime, grace };
+        let (store, keys) = KeyStore::new(self.client.clone(), settings);
+        let (tell, told) = mpsc::unbounded_channel();
+        (tokio::spawn(store.run(move |problem| drop(tell.send(problem)))), keys, told)
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
@@ -107,7 +138,7 @@ impl World {
             Method::GET if !named => list(),
             Method::GET if self.unseen > 0 => {
                 self.unseen -= 1;
-                failure(404, "NotFound", "not there yet")
+                respond(200, &shipped())
             }
             Method::GET => match &self.secret {
                 Some(secret) => respond(200, secret),
@@ -117,13 +148,17 @@ impl World {
                 self.outages -= 1;
                 failure(500, "InternalError", "not now")
             }
-            Method::POST if self.secret.is_some() => failure(409, "AlreadyExists", "somebody was faster"),
-            _ => {
-                self.version += 1;
+            Method::PUT => {
                 let mut secret: Value = serde_json::from_slice(request.body()).unwrap();
+                let stored = self.secret.as_ref().map(|stored| &stored["metadata"]["resourceVersion"]);
+                if stored != Some(&secret["metadata"]["resourceVersion"]) {
+                    return failure(409, "Conflict", "somebody was faster");
+                }
+                self.version += 1;
                 secret["metadata"]["resourceVersion"] = self.version.to_string().into();
                 respond(200, self.secret.insert(secret))
             }
+            _ => failure(403, "Forbidden", "not with the permissions of the manifests"),
         }
     }
 
@@ -145,12 +180,22 @@ impl World {
                 None => {}
             }
             let patch: Value = serde_json::from_slice(request.body()).unwrap();
-            self.bundle = Some(patch[1]["value"].as_str().unwrap().to_owned());
+            let value = Some(patch[1]["value"].as_str().unwrap().to_owned());
+            match patch[1]["path"].as_str() {
+                Some("/webhooks/0/clientConfig/service/path") => {
+                    self.paths.extend(value.clone());
+                    self.path = value;
+                }
+                _ => self.bundle = value,
+            }
             self.version += 1;
         }
         let mut call = json!({"service": {"name": "writ", "namespace": "ns"}});
         if let Some(bundle) = &self.bundle {
             call["caBundle"] = bundle.as_str().into();
+        }
+        if let Some(path) = &self.path {
+            call["service"]["path"] = path.as_str().into();
         }
         let entry = json!({"name": "a.writ.dev", "sideEffects": "None", "admissionReviewVersions": ["v1"], "clientConfig": call});
         let metadata = json!({"name": "writ", "resourceVersion": self.version.to_string()});
@@ -202,31 +247,48 @@ async fn whoever_comes_second_takes_the_pair_of_the_first_and_complains_of_nothi
     server.world().unseen = 1;
     let (_second, mut reports) = server.keeper();
     let second = settled(&mut reports).await;
-    assert_eq!(server.world().unseen, 0, "the second began without a Secret");
+    assert_eq!(server.world().unseen, 0, "the second began with an empty Secret");
     assert_eq!(second.unit, first.unit);
     assert_eq!((first.failures, second.failures), (0, 0));
 }
 
 #[tokio::test]
-async fn a_deleted_secret_comes_back_as_it_was_even_if_writing_fails_at_first() {
+async fn a_secret_that_is_shipped_anew_gets_back_what_it_held_even_if_writing_fails_at_first() {
     let server = Server::start().await;
     let (_keeper, mut reports) = server.keeper();
     let before = settled(&mut reports).await;
     let stored = {
         let mut world = server.world();
         world.outages = 2;
-        world.secret.take().unwrap()
+        world.secret.replace(shipped()).unwrap()
     };
     server.touched.notify_one();
     timeout(SOON, reports.wait_for(|report| report.failures == 2)).await.expect("two failures").unwrap();
     let back = async {
-        while server.world().secret.is_none() {
+        while server.world().secret.as_ref().unwrap().get("data").is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     timeout(SOON, back).await.expect("the Secret is back");
     assert_eq!(server.world().secret.as_ref().unwrap()["data"], stored["data"]);
     assert_eq!(reports.borrow().unit, before.unit);
+}
+
+#[tokio::test]
+async fn a_missing_secret_is_told_with_what_to_do_and_takes_nothing_from_what_is_served() {
+    let server = Server::start().await;
+    server.world().secret = None;
+    let (_keeper, mut reports) = server.keeper();
+    let told = timeout(SOON, reports.wait_for(|report| report.failures > 0)).await.expect("a failure").unwrap().clone();
+    let trouble = told.trouble.expect("a reason");
+    assert_eq!(trouble, "secrets/ns/pair does not exist; it is part of the install: apply the manifests again");
+    server.world().secret = Some(shipped());
+    let before = settled(&mut reports).await;
+    server.world().secret = None;
+    server.touched.notify_one();
+    timeout(SOON, reports.wait_for(|report| report.failures > before.failures)).await.expect("a failure").unwrap();
+    let after = reports.borrow().clone();
+    assert_eq!((after.unit, after.trouble), (before.unit, None));
 }
 
 #[tokio::test]
@@ -243,4 +305,79 @@ async fn a_refused_bundle_is_told_with_the_reason_and_a_lost_race_is_not_told() 
     assert_eq!(next().await, None);
     assert_eq!(server.world().bundle.as_deref(), Some("YW4gYXV0aG9yaXR5"));
     keeping.abort();
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What shows that two have the same keys, without showing the keys.
+fn proof(keys: &Keys) -> (String, String) {
+    (keys.called.reveal().to_owned(), keys.mac.sign(Purpose::UpdateRequest, &[b"x"]))
+}
+
+#[tokio::test]
+async fn the_first_replica_makes_the_keys_and_the_second_adopts_them() {
+    let server = Server::start().await;
+    let (_first, keys, _) = server.keys(LONG);
+    let first = timeout(SOON, keys.ready()).await.expect("keys");
+    server.world().unseen = 1;
+    let (_second, keys, mut told) = server.keys(LONG);
+    let second = timeout(SOON, keys.ready()).await.expect("keys");
+    assert_eq!(timeout(SOON, told.recv()).await.expect("a word"), Some(None), "a lost race is no problem");
+    assert_eq!(server.world().unseen, 0, "the second began with an empty Secret");
+    assert!(proof(&first) == proof(&second) && first.random == second.random);
+    assert_eq!(server.world().path, Some(format!("/validate/{}", first.called.reveal())));
+    let data = server.world().secret.clone().unwrap()["data"].as_object().unwrap().clone();
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["mac-key", "random-seed", "webhook-token"]);
+}
+
+#[tokio::test]
+async fn a_missing_secret_of_keys_is_told_with_what_to_do_and_backed_off_from() {
+    let server = Server::start().await;
+    server.world().secret = None;
+    let (_store, keys, mut told) = server.keys(LONG);
+    let problem = timeout(SOON, told.recv()).await.expect("a word").flatten().expect("a problem");
+    assert_eq!(problem, "secrets/ns/pair does not exist; it is part of the install: apply the manifests again");
+    assert!(keys.current().is_none());
+    server.world().secret = Some(shipped());
+    let before = timeout(SOON, keys.ready()).await.expect("keys");
+    // Deleted and shipped anew: the keys in use come back, or everything that was signed would be void.
+    server.world().secret = Some(shipped());
+    server.touched.notify_one();
+    let back = async {
+        while server.world().secret.as_ref().unwrap().get("data").is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, back).await.expect("the keys are back");
+    let (_other, keys, _) = server.keys(LONG);
+    let after = timeout(SOON, keys.ready()).await.expect("keys");
+    assert!(proof(&before) == proof(&after) && before.random == after.random);
+}
+
+#[tokio::test]
+async fn a_rotation_of_the_token_leaves_every_called_path_accepted() {
+    let server = Server::start().await;
+    let (_store, keys, _) = server.keys(Duration::from_secs(2));
+    let first = timeout(SOON, keys.ready()).await.expect("keys");
+    let mac = first.mac.sign(Purpose::UpdateRequest, &[b"x"]);
+    let rotated = async {
+        loop {
+            let (path, written) = {
+                let world = server.world();
+                (world.path.clone(), world.paths.len())
+            };
+            let now = keys.current().expect("keys");
+            if let Some(path) = path {
+                assert_eq!(now.tokens.base_path(&path), Some("/validate"), "what is called is accepted");
+            }
+            assert_eq!(now.mac.sign(Purpose::UpdateRequest, &[b"x"]), mac, "only the token is rotated");
+            if written >= 4 {
+                return now;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let last = timeout(SOON, rotated).await.expect("three rotations");
+    let first_path = format!("/validate/{}", first.called.reveal());
+    assert_eq!(last.tokens.base_path(&first_path), None, "a token ends with its rotation");
 }

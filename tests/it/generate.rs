@@ -4,6 +4,7 @@ mod budgets;
 mod commands;
 mod context;
 mod exceptions;
+mod leaks;
 mod outcomes;
 mod validation;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use writ::compile;
-use writ::core::generate::{Answer, Evaluation, Facts, Fetch, Policy, Rule, RuleError, Trigger, drive};
+use writ::core::generate::{Answer, Evaluation, Facts, Fetch, InstallBounds, Policy, Rule, RuleError, Trigger, drive};
 use writ::core::resource::Gvk;
 use writ::core::yaml;
 
@@ -57,7 +58,7 @@ fn pod(labels: Value) -> Value {
 }
 
 fn facts() -> Facts {
-    Facts::new("2024-02-29T12:00:00Z".parse().expect("a time"), 1)
+    Facts::new("2024-02-29T12:00:00Z".parse().expect("a time"), 1, InstallBounds::offline())
 }
 
 /// An admission request by nobody.

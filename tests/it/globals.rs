@@ -17,12 +17,14 @@ use writ::cluster::status::Readiness;
 use writ::cluster::{Api, Reader, ServiceOptions, Services, connect};
 use writ::compile;
 use writ::compile::generate::global_entry;
-use writ::core::generate::{Answer, Gate, Outbound, Reach};
+use writ::core::generate::{Answer, Gate, InstallBounds, Outbound, Reach};
 use writ::core::problem::Reason;
 use writ::server::{Bound, Limits, Shutdown};
 
 use crate::support::command::writ;
 
+/// The namespace of the install.
+const INSTALL: &str = "writ-system";
 const SOON: Duration = Duration::from_secs(10);
 
 fn entry(spec: Value) -> Value {
@@ -190,8 +192,9 @@ impl Server {
             token_file: PathBuf::from("/nonexistent/token"),
         });
         let globals = Globals::default();
-        let reader = Reader::new(api.clone(), discovery.clone()).with_services(services).with_globals(globals.clone());
-        let way = Way { api, discovery, reader, outbound: Outbound::any() };
+        let reader =
+            Reader::new(api.clone(), discovery.clone(), INSTALL).with_services(services).with_globals(globals.clone());
+        let way = Way { api, discovery, reader, outbound: Outbound::any().into(), namespace: INSTALL.to_owned() };
         Self { task, _shutdown: shutdown, _folder: folder, way, globals, paths, polls }
     }
 
@@ -208,8 +211,8 @@ impl Server {
 
     /// `None` while there is nothing to be said.
     async fn ask(&self, name: &str, reach: &Reach) -> Option<Result<Value, String>> {
-        let outbound = Outbound::default();
-        let fetch = Gate::new(reach, &outbound).global(name);
+        let bounds = InstallBounds::offline();
+        let fetch = Gate::new(reach, &bounds).global(name);
         match self.way.reader.answer(&fetch).await.ok()? {
             Answer::Found(found) => Some(Ok(Value::clone(&found))),
             Answer::Absent => Some(Err("absent".to_owned())),
@@ -296,7 +299,7 @@ async fn what_cannot_be_followed_says_why() {
     // Else a Policy of the namespace would see all of them.
     let _homeless =
         server.keep(json!({"kubernetesResource": {"version": "v1", "resource": "nodes", "namespace": "a"}}));
-    server.becomes("e", Err("nodes are in no namespace")).await;
+    server.becomes("e", Err("list of nodes is cluster-scoped, but namespace `a` is named for it")).await;
     server.globals.put_aside("e", "it is broken".to_owned());
     server.becomes("e", Err("it is broken")).await;
     let Readiness::NotReady { because } = &server.globals.standings()[0].readiness else { panic!("not ready") };
@@ -362,7 +365,7 @@ async fn an_outage_is_no_failure_of_the_entry() {
 #[tokio::test]
 async fn a_call_of_a_service_passes_the_operators_list() {
     let mut server = Server::start().await;
-    server.way.outbound = Outbound::default();
+    server.way.outbound = Outbound::default().into();
     let _keeping = server.keep(json!({"apiCall": {"service": {"url": "http://a.svc"}, "retryLimit": 0}}));
     server.becomes("e", Err("calls of `a.svc` are switched off")).await;
 }

@@ -1,22 +1,12 @@
 //! Hostile expressions and templates: each ends in an error, soon and in bounded memory.
 
-use std::sync::LazyLock;
-use std::time::Instant;
-
 use serde_json::{Value, json};
 use writ::core::expr::{Expression, Runtime, template};
 
+use crate::support::core_time::spent;
+
 /// Seconds that hostile input may take; code without optimisation is allowed more.
 const PATIENCE: f64 = if cfg!(debug_assertions) { 4.0 } else { 1.0 };
-
-/// Seconds that this thread has spent on a core: what others do on a shared machine is not in it. Where the system does not
-/// tell, the clock on the wall has to do.
-fn spent() -> f64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = told.split(' ').next().and_then(|first| first.parse::<f64>().ok());
-    nanoseconds.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
-}
 
 fn runtime() -> Runtime {
     Runtime::new(jiff::Timestamp::UNIX_EPOCH, 0)

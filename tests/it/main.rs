@@ -5,6 +5,8 @@
 mod support;
 
 mod admission;
+mod advisories;
+mod answers;
 mod certificates;
 mod envoy;
 mod fuzz_corpus;
@@ -25,3 +27,4 @@ mod registration;
 mod serve;
 mod server;
 mod services;
+mod supply_chain;

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use writ::core::mesh::target_ref::TargetKind;
 use writ::core::problem::FieldPath;
 use writ::core::structural::Schema;
+use writ::core::webhook_token::WebhookType;
 use writ::core::yaml;
+use writ::webhook::ENTRY_PATHS;
 
 /// `manifests/crds` is what `api` says. `make golden` rewrites it; the difference is reviewed like code.
 #[test]
@@ -176,23 +178,36 @@ fn every_kind_of_the_mesh_comes_through_the_webhooks() {
     }
 }
 
-/// Exceptions are judged where Writ lives, too, and wait for it everywhere else.
+/// Policies of every namespace are marked and checked before they are stored: those of `kube-system` and of the install too.
 #[test]
-fn exceptions_are_judged_in_the_namespace_of_the_install() {
-    let text = fs::read_to_string(root().join("manifests/base/webhooks.yaml")).expect("the webhooks");
-    let configuration = yaml::read(&text).into_iter().next().expect("a document").expect("good YAML").value;
-    let mut found = Vec::new();
-    for entry in configuration["webhooks"].as_array().expect("entries") {
-        let rules = entry["rules"].as_array().expect("rules");
-        if rules.iter().any(|rule| texts(rule, "resources").any(|name| name == "policyexceptions")) {
-            let namespaces = &entry["namespaceSelector"]["matchExpressions"][0];
-            let values: Vec<_> = texts(namespaces, "values").collect();
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (policy, operator) = (text(&entry["failurePolicy"]), text(&namespaces["operator"]));
-            found.push(format!("{policy} {operator} {}", values.join(" ")));
+fn no_policy_is_stored_without_a_review() {
+    for (file, entries) in [("base", 4), ("overlays/kyverno", 1)] {
+        let text = fs::read_to_string(root().join(format!("manifests/{file}/webhooks.yaml"))).expect("the webhooks");
+        let documents = yaml::read(&text).into_iter().map(|document| document.expect("good YAML").value);
+        let mut found = 0;
+        for configuration in documents {
+            let kind = configuration["kind"].as_str().expect("a kind").to_owned();
+            for entry in configuration["webhooks"].as_array().into_iter().flatten() {
+                let rules = entry["rules"].as_array().expect("rules");
+                let waits = |rule: &&Value| texts(rule, "operations").any(|operation| operation == "CREATE");
+                let resources: Vec<&str> =
+                    rules.iter().filter(waits).flat_map(|rule| texts(rule, "resources")).collect();
+                if !resources.iter().any(|name| ["clusterpolicies", "meshtimeouts"].contains(name)) {
+                    continue;
+                }
+                found += 1;
+                assert_eq!(entry["failurePolicy"], "Fail", "{kind} {}", entry["name"]);
+                assert_eq!(entry.get("namespaceSelector"), None, "{kind} {}", entry["name"]);
+                if resources.contains(&"clusterpolicies") {
+                    assert!(resources.contains(&"policyexceptions") && resources.contains(&"globalcontextentries"));
+                }
+                if kind == "MutatingWebhookConfiguration" {
+                    assert_eq!(entry["reinvocationPolicy"], "IfNeeded", "{}", entry["name"]);
+                }
+            }
         }
+        assert_eq!(found, entries, "{file}");
     }
-    assert_eq!(found, ["Fail NotIn writ-system kube-system", "Ignore In writ-system"]);
 }
 
 /// `CONFIGURATION OPERATION PATH FAILURE-POLICY` for every call that a resource of the mesh brings about, sorted.
@@ -202,7 +217,7 @@ fn calls(configurations: &[Value], plural: &str) -> Vec<String> {
     let mut calls = Vec::new();
     for configuration in configurations {
         for entry in list(&configuration["webhooks"]) {
-            let (path, policy) = (text(&entry["clientConfig"]["service"]["path"]), text(&entry["failurePolicy"]));
+            let (path, policy) = (path_of(configuration, &entry), text(&entry["failurePolicy"]));
             for rule in list(&entry["rules"]) {
                 let covers = |field: &str, value: &str| list(&rule[field]).contains(&Value::from(value));
                 if !covers("apiGroups", "kuma.io") || !covers("resources", plural) {
@@ -216,6 +231,111 @@ fn calls(configurations: &[Value], plural: &str) -> Vec<String> {
     }
     calls.sort();
     calls
+}
+
+/// The path that Writ writes into an entry.
+fn path_of(configuration: &Value, entry: &Value) -> &'static str {
+    let kind = match configuration["kind"].as_str() {
+        Some("MutatingWebhookConfiguration") => WebhookType::Mutating,
+        _ => WebhookType::Validating,
+    };
+    let listed = ENTRY_PATHS.iter().find(|(listed, name, _)| *listed == kind && entry["name"] == *name);
+    listed.unwrap_or_else(|| panic!("Writ knows no path for {}", entry["name"])).2
+}
+
+/// Everything that `kubectl apply -k` of the folder would apply, without what overlays change.
+fn shipped(folder: &str) -> Vec<Value> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(root().join(folder)).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|file| {
+        !file.ends_with("kustomization.yaml") && file.extension().is_some_and(|ending| ending == "yaml")
+    });
+    files.sort();
+    let read = |file: &PathBuf| yaml::read(&fs::read_to_string(file).expect("a readable file"));
+    files.iter().flat_map(read).map(|document| document.expect("good YAML").value).collect()
+}
+
+/// An apply must leave what Writ has written: tokens in paths, CAs, certificates, keys, checkpoints.
+#[test]
+fn what_writ_fills_in_is_not_named_by_the_manifests() {
+    let objects = [shipped("manifests/base"), shipped("manifests/overlays/kyverno")].concat();
+    let mut state = Vec::new();
+    for object in &objects {
+        let (kind, name) =
+            (object["kind"].as_str().expect("a kind"), object["metadata"]["name"].as_str().expect("a name"));
+        for entry in object["webhooks"].as_array().into_iter().flatten() {
+            path_of(object, entry);
+            assert!(entry["clientConfig"]["service"].get("path").is_none(), "{name}: {}", entry["name"]);
+            assert!(entry["clientConfig"].get("caBundle").is_none(), "{name}: {}", entry["name"]);
+        }
+        if matches!(kind, "Secret" | "ConfigMap" | "Lease") {
+            let content = ["data", "stringData", "spec", "type"].into_iter().find(|field| object.get(field).is_some());
+            assert_eq!(content, None, "{kind} {name}");
+            state.push(format!("{kind} {name}"));
+        }
+    }
+    let expected = [
+        "Secret writ-certificates",
+        "Secret writ-keys",
+        "ConfigMap writ-progress",
+        "ConfigMap writ",
+        "Lease writ",
+        "ConfigMap kyverno",
+    ];
+    assert_eq!(state, expected);
+    for name in ["writ-resources", "kyverno-resource-validating-webhook-cfg"] {
+        let shipped = objects.iter().find(|object| object["metadata"]["name"] == name).expect("it is shipped");
+        assert!(shipped.get("webhooks").is_none(), "{name} has entries");
+    }
+}
+
+/// No permission goes beyond what is needed: nothing is made that the manifests could ship, and Secrets go by name.
+#[test]
+fn permissions_are_granted_by_name() {
+    for object in shipped("manifests/base") {
+        for rule in object["rules"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|_| object["kind"].as_str() != Some("ValidatingWebhookConfiguration"))
+        {
+            if rule.get("verbs").is_none() {
+                continue;
+            }
+            let (resources, verbs): (Vec<_>, Vec<_>) =
+                (texts(rule, "resources").collect(), texts(rule, "verbs").collect());
+            for field in ["apiGroups", "resources", "verbs"] {
+                assert!(texts(rule, field).all(|text| text != "*"), "{rule}");
+            }
+            let own =
+                ["secrets", "configmaps", "leases", "validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
+            if resources.iter().any(|resource| own.contains(resource)) {
+                assert!(rule.get("resourceNames").is_some() && !verbs.contains(&"create"), "{rule}");
+            }
+        }
+    }
+    for object in shipped("manifests/overlays/kyverno") {
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            assert!(texts(rule, "apiGroups").all(|group| group != "*"), "{rule}");
+        }
+    }
+}
+
+/// Probes come from the kubelet; everybody else needs the label.
+#[test]
+fn the_admin_port_is_open_to_monitoring_only() {
+    let objects = shipped("manifests/base");
+    let policy = objects.iter().find(|object| object["kind"] == "NetworkPolicy").expect("a policy");
+    for rule in policy["spec"]["ingress"].as_array().expect("rules") {
+        let admin = rule["ports"].as_array().expect("ports").iter().any(|port| port["port"] == "admin");
+        let from = rule.pointer("/from/0/namespaceSelector/matchLabels/writ.dev~1monitoring");
+        assert_eq!(admin, from.is_some_and(|label| label == "true"), "{rule}");
+    }
+    let deployment = objects.iter().find(|object| object["kind"] == "Deployment").expect("a deployment");
+    assert_eq!(
+        deployment.pointer("/spec/template/spec/priorityClassName"),
+        Some(&Value::from("system-cluster-critical"))
+    );
 }
 
 fn check_golden(file: &Path, text: &str) {

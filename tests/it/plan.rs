@@ -6,13 +6,14 @@ use bytes::Bytes;
 use hyper::{Request, Response};
 use serde_json::{Value, json};
 use writ::compile;
-use writ::core::generate::{Evaluation, Facts, Trigger, evaluate, seed};
+use writ::core::expr::Seed;
+use writ::core::generate::{Evaluation, Facts, InstallBounds, Trigger, evaluate, seed};
 use writ::server::{Bound, Limits, Shutdown};
 
 use crate::support::command::writ;
 
-const SALT: &str = "0123456789abcdef";
-const SECRET: &str = "/api/v1/namespaces/writ-system/secrets/writ-progress";
+const SEED: &[u8] = b"0123456789abcdef0123456789abcdef";
+const SECRET: &str = "/api/v1/namespaces/writ-system/secrets/writ-keys";
 
 fn policy() -> Value {
     json!({
@@ -43,12 +44,14 @@ fn namespace() -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "uid": "u-1"}})
 }
 
-/// What the rule makes in a cluster with this salt.
-fn made(salt: &str) -> Value {
+/// What the rule makes in the install with the seed.
+fn made() -> Value {
     let (policy, findings) = compile::generate::policy(&policy());
     let policy = policy.unwrap_or_else(|| panic!("{:?}", findings.errors));
     let trigger = Trigger::background(namespace());
-    let facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, seed(salt, &policy.rules[0], &trigger));
+    let root = Seed::new(SEED).expect("a seed");
+    let seed = seed(&root, &policy.rules[0], &trigger);
+    let facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, seed, InstallBounds::offline());
     match evaluate(&policy.rules[0], &trigger, &facts) {
         Ok(Evaluation::Done(plan)) => plan.targets[0].body.clone(),
         other => panic!("{other:?}"),
@@ -84,7 +87,7 @@ fn cluster(objects: &[Value], more: &[(&'static str, Value)]) -> BTreeMap<String
 }
 
 fn secret() -> Value {
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "writ-progress"}, "data": {"salt": "MDEyMzQ1Njc4OWFiY2RlZg=="}})
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "writ-keys"}, "data": {"random-seed": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}})
 }
 
 async fn plan(paths: BTreeMap<String, Value>, code: u8) -> Value {
@@ -99,7 +102,7 @@ async fn plan_with(paths: BTreeMap<String, Value>, code: u8, honoured: Option<&s
     let answer = move |request: Request<Bytes>| {
         let found = paths.get(request.uri().path()).filter(|_| request.method() == "GET").cloned();
         async move {
-            let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "message": "no", "reason": "NotFound"});
+            let missing = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "message": "no", "reason": "NotFound", "details": {"name": "it"}});
             let status = if found.is_some() { 200 } else { 404 };
             let body = Bytes::from(found.unwrap_or(missing).to_string());
             Response::builder().status(status).header("content-type", "application/json").body(body).unwrap()
@@ -135,7 +138,7 @@ fn steps(plan: &Value) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn a_plan_shows_what_is_pruned() {
-    let mut old = made(SALT);
+    let mut old = made();
     old["metadata"]["name"] = "old".into();
     let mut of_another = old.clone();
     of_another["metadata"]["name"] = "of-another".into();
@@ -146,10 +149,10 @@ async fn a_plan_shows_what_is_pruned() {
 
 #[tokio::test]
 async fn chance_is_that_of_the_cluster_where_it_can_be_read() {
-    let found = plan(cluster(&[made(SALT)], &[(SECRET, secret())]), 0).await;
+    let found = plan(cluster(&[made()], &[(SECRET, secret())]), 0).await;
     assert_eq!(steps(&found), [("unchanged", "new")], "{found}");
     assert_eq!(found["notes"], json!([]));
-    let found = plan(cluster(&[made(SALT)], &[]), 1).await;
+    let found = plan(cluster(&[made()], &[]), 1).await;
     assert_eq!(steps(&found), [("update", "new")], "{found}");
     assert!(found["notes"][0].as_str().is_some_and(|note| note.contains("random()")), "{found}");
 }

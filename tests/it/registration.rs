@@ -146,3 +146,46 @@ fn nobody_is_given_less_time_because_of_others() {
     assert_eq!(told(&[json!(1), json!(null)]), 5, "who asks for nothing gets what is usual");
     assert_eq!(told(&[json!(null), json!(2), json!(30)]), 30);
 }
+
+/// A Policy in a namespace with a rule for these kinds.
+fn namespaced(namespace: &str, kinds: Value, timeout: u8) -> Arc<Policy> {
+    let document = json!({
+        "apiVersion": "kyverno.io/v1", "kind": "Policy", "metadata": {"name": "p", "namespace": namespace},
+        "spec": {
+            "background": false,
+            "webhookConfiguration": {"timeoutSeconds": timeout},
+            "rules": [{
+                "name": "r", "match": {"any": [{"resources": {"kinds": kinds}}]},
+                "generate": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": namespace,
+                    "data": {"data": {"k": "{{request.userInfo.username}}"}}},
+            }],
+        },
+    });
+    let (policy, findings) = generate::policy(&document);
+    Arc::new(policy.unwrap_or_else(|| panic!("{findings:?}")))
+}
+
+#[test]
+fn a_policy_is_asked_about_in_its_namespace_only_and_for_five_seconds_at_most() {
+    let cluster = policy(json!({
+        "background": false,
+        "webhookConfiguration": {"timeoutSeconds": 20},
+        "rules": [rule("a", json!({"kinds": ["Secret"]}), json!(null), "{{request.userInfo.username}}")],
+    }));
+    let policies = [
+        cluster,
+        namespaced("a", json!(["Secret"]), 30),
+        namespaced("b", json!(["Secret"]), 30),
+        namespaced("c", json!(["Pod"]), 1),
+    ];
+    let hooks = hooks(&policies, &Catalog::builtin());
+    let found: Vec<_> = hooks
+        .iter()
+        .map(|hook| {
+            let resources: Vec<&str> = hook.rules.iter().flat_map(|rule| &rule.resources).map(String::as_str).collect();
+            let namespaces: Vec<&str> = hook.namespaces.iter().map(String::as_str).collect();
+            format!("{} {} {}", namespaces.join("+"), resources.join("+"), hook.timeout_seconds)
+        })
+        .collect();
+    assert_eq!(found, [" secrets 20", "a+b secrets 5", "c pods+pods/ephemeralcontainers 1"]);
+}

@@ -111,6 +111,28 @@ fn write(folder: &Path, pair: &TestPair) -> [String; 2] {
 }
 
 #[tokio::test]
+async fn without_a_cluster_the_token_of_paths_comes_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = TestPair::make();
+    let [chain, key] = write(folder.path(), &pair);
+    let (file, token) = (folder.path().join("token"), "0123456789abcdef".repeat(4));
+    std::fs::write(&file, &token).unwrap();
+    let serve = Serve::start(&["--offline", &chain, &key, &format!("--webhook-token-file={}", file.display())]);
+    serve.until_ready().await;
+    let mut stream = Client::trusting(&pair).connect(serve.https).await.unwrap();
+    for path in ["/validate", "/", &format!("/validate/{}", token.replace('0', "1")), "/validate/resources"] {
+        let answer = ask(&mut stream, &post(path, "{}")).await.unwrap();
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(answer.body.contains("no such path") && !answer.body.contains("/validate"), "{}", answer.body);
+    }
+    let answer = ask(&mut stream, &post(&format!("/validate/{token}"), "{}")).await.unwrap();
+    assert_ne!(answer.status, 404, "{}", answer.body);
+    let metrics = serve.admin("/metrics").await.body;
+    assert!(metrics.contains("writ_webhook_unauthenticated_total 4\n"), "{metrics}");
+    assert!(!serve.log.lock().unwrap().contains(&token));
+}
+
+#[tokio::test]
 async fn files_that_change_are_served_without_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let old = TestPair::make();

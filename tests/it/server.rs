@@ -10,11 +10,11 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::version;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use writ::server::{Bound, Certificates, Limits, Pair, Phase, Shutdown, Tls};
+use writ::server::{Bound, Certificates, ClientRule, Handler, Limits, Pair, Phase, Shutdown, Tls};
 
 use crate::support::tls::{Client, TestPair, ask, post, read_answer};
 
@@ -36,11 +36,14 @@ async fn start(limits: Limits) -> Running {
     start_with(limits, None).await
 }
 
-async fn start_with(limits: Limits, client_roots: Option<&str>) -> Running {
+async fn start_with(limits: Limits, clients: Option<(&str, &[&str])>) -> Running {
     let pair = TestPair::make();
     let certificates = Arc::new(Certificates::default());
     certificates.serve(&Pair::from_pem(pair.chain.as_bytes(), pair.key.as_bytes()).unwrap());
-    let tls = Arc::new(Tls::new(certificates.clone(), client_roots.map(str::as_bytes)).unwrap());
+    let names: Vec<String> =
+        clients.iter().flat_map(|(_, names)| names.iter().map(|name| (*name).to_owned())).collect();
+    let clients = clients.map(|(roots, _)| ClientRule { roots: roots.as_bytes(), names: &names });
+    let tls = Arc::new(Tls::new(certificates.clone(), clients).unwrap());
     let bound = Bound::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = bound.address();
     let (shutdown, drain) = Shutdown::new();
@@ -130,7 +133,7 @@ async fn refuses_tls_1_1() {
 #[tokio::test]
 async fn a_client_certificate_is_checked_if_asked_for() {
     let (clients, stranger) = (TestPair::make(), TestPair::make());
-    let server = start_with(Limits::default(), Some(&clients.authority)).await;
+    let server = start_with(Limits::default(), Some((&clients.authority, &[]))).await;
     let is_let_in = async |shows: Option<&TestPair>| {
         let shows = shows.map(|pair| (pair.chain.clone(), pair.key.clone()));
         let client = Client { shows, ..server.client() };
@@ -147,6 +150,162 @@ async fn a_client_certificate_is_checked_if_asked_for() {
     server.tls.trust(stranger.authority.as_bytes()).unwrap();
     assert!(is_let_in(Some(&stranger)).await);
     assert!(!is_let_in(Some(&clients)).await);
+}
+
+#[tokio::test]
+async fn a_client_certificate_may_need_a_name() {
+    let clients = TestPair::make();
+    for (names, expected) in [(&["other", "localhost"][..], true), (&["other"], false), (&["localhos"], false)] {
+        let server = start_with(Limits::default(), Some((&clients.authority, names))).await;
+        let client = Client { shows: Some((clients.chain.clone(), clients.key.clone())), ..server.client() };
+        for _ in 0..2 {
+            let answer = match client.connect(server.address).await {
+                Ok(mut stream) => ask(&mut stream, &post("/", "x")).await.map(|answer| answer.status),
+                Err(_) => None,
+            };
+            assert_eq!(answer == Some(200), expected, "{names:?}");
+            // The names stay when the CA is read again.
+            server.tls.trust(clients.authority.as_bytes()).unwrap();
+        }
+    }
+}
+
+/// Lets in who names the word in the path; the handled path is another.
+struct Screened;
+
+impl Handler for Screened {
+    fn screen(&self, head: &mut hyper::http::request::Parts) -> Option<Response<Bytes>> {
+        if head.uri.path() == "/word" {
+            head.uri = "/changed".parse().unwrap();
+            return None;
+        }
+        Some(Response::builder().status(404).body(Bytes::from("no such path")).unwrap())
+    }
+
+    async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        Response::new(Bytes::from(format!("{} {}", request.uri().path(), request.body().len())))
+    }
+}
+
+/// A plain server on loopback that ends with the test.
+async fn plain(handler: impl Handler, limits: Limits) -> (SocketAddr, Shutdown) {
+    let bound = Bound::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let address = bound.address();
+    let (shutdown, drain) = Shutdown::new();
+    tokio::spawn(bound.serve(None, handler, limits, (), drain));
+    (address, shutdown)
+}
+
+#[tokio::test]
+async fn a_request_is_rejected_by_its_head_before_room_is_taken_for_its_body() {
+    let limits = Limits { requests: 1, queue_time: Duration::from_millis(100), ..Limits::default() };
+    let (address, _shutdown) = plain(Screened, limits).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    assert_eq!(ask(&mut stream, &post("/word", "abc")).await.unwrap().body, "/changed 3");
+    // The only turn is taken by a body that does not come; a rejection needs none.
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    slow.write_all(b"POST /word HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\n").await.unwrap();
+    eventually_busy(&mut stream).await;
+    let text = "POST /guess HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 5000000\r\n\r\n";
+    let answer = timeout(SOON, ask(&mut stream, text)).await.unwrap().unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (404, "no such path"));
+}
+
+/// Asks until the one turn is taken by somebody else.
+async fn eventually_busy(stream: &mut TcpStream) {
+    let busy = async { while ask(stream, &post("/word", "x")).await.unwrap().status != 503 {} };
+    timeout(SOON, busy).await.expect("the turn is taken");
+}
+
+#[tokio::test]
+async fn heads_have_a_limit() {
+    let (address, _shutdown) = plain(Screened, Limits { head: 16 << 10, ..Limits::default() }).await;
+    let answer = async |headers: String| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let text = format!("POST /word HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n{headers}\r\n");
+        timeout(SOON, ask(&mut stream, &text)).await.unwrap().unwrap().status
+    };
+    assert_eq!(answer(format!("x: {}\r\n", "y".repeat(8 << 10))).await, 200);
+    assert_eq!(answer(format!("x: {}\r\n", "y".repeat(20 << 10))).await, 431);
+    assert_eq!(answer((0..200).map(|number| format!("x{number}: y\r\n")).collect()).await, 431);
+
+    let server = start(Limits { head: 16 << 10, ..Limits::default() }).await;
+    let mut multiplexed = http2(&server).await;
+    let mut large = request("/", "x");
+    large.headers_mut().insert("x", "y".repeat(20 << 10).parse().unwrap());
+    let refused = multiplexed.send_request(large).await;
+    assert!(refused.is_err() || refused.is_ok_and(|answer| answer.status() == 431), "headers over HTTP/2");
+    assert_eq!(http2(&server).await.send_request(request("/", "x")).await.unwrap().status(), StatusCode::OK);
+}
+
+/// A connection from another address of loopback.
+async fn from(host: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((host, 0).into()).unwrap();
+    socket.connect(address).await.unwrap()
+}
+
+#[tokio::test]
+async fn one_peer_cannot_take_the_connections_of_others() {
+    let (address, _shutdown) = plain(Screened, Limits { connections_per_peer: 2, ..Limits::default() }).await;
+    let mut used = [from([127, 0, 0, 2], address).await, from([127, 0, 0, 2], address).await];
+    for stream in &mut used {
+        assert_eq!(ask(stream, &post("/word", "")).await.unwrap().status, 200);
+    }
+    let mut third = from([127, 0, 0, 2], address).await;
+    let closed = timeout(SOON, third.read_to_end(&mut Vec::new())).await.expect("it is closed");
+    assert_eq!(closed.unwrap_or(0), 0);
+    let mut other = from([127, 0, 0, 3], address).await;
+    assert_eq!(ask(&mut other, &post("/word", "")).await.unwrap().status, 200);
+    for stream in &mut used {
+        assert_eq!(ask(stream, &post("/word", "")).await.unwrap().status, 200, "those in use stay");
+    }
+    drop(used);
+    let again = async {
+        loop {
+            let mut stream = from([127, 0, 0, 2], address).await;
+            if ask(&mut stream, &post("/word", "")).await.is_some_and(|answer| answer.status == 200) {
+                break;
+            }
+        }
+    };
+    timeout(SOON, again).await.expect("room for the peer again");
+}
+
+#[tokio::test]
+async fn probes_are_answered_while_one_peer_holds_ten_thousand_idle_connections() {
+    let answer = async |_request: Request<Bytes>| Response::new(Bytes::from("ok"));
+    let (address, _shutdown) = plain(answer, Limits::for_probes()).await;
+    let mut idle = Vec::new();
+    for _ in 0..idle_connections() {
+        idle.push(TcpStream::connect(address).await.unwrap());
+    }
+    // From the node, and from the very peer that holds the connections.
+    for host in [[127, 0, 0, 2], [127, 0, 0, 1]] {
+        for _ in 0..20 {
+            let mut probe = from(host, address).await;
+            let text = "GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+            let answer = timeout(Duration::from_secs(1), ask(&mut probe, text)).await.expect("in time").unwrap();
+            assert_eq!(answer.status, 200);
+            assert!(answer.head.contains("\r\nconnection: close\r\n"), "{}", answer.head);
+            let rest = timeout(SOON, probe.read_to_end(&mut Vec::new())).await.expect("it closes");
+            assert_eq!(rest.unwrap(), 0);
+        }
+    }
+}
+
+/// Ten thousand, or as many as this process may have open.
+#[expect(clippy::print_stdout, reason = "a test that shows less than its name says so")]
+fn idle_connections() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let files =
+        limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next()?.parse().ok());
+    // The other ends, other tests, and what the process has open besides.
+    let most = files.map_or(500, |files: usize| files.saturating_sub(2000).max(files / 4));
+    if most < 10_000 {
+        println!("only {most} idle connections: the limit of open files is too low for 10,000");
+    }
+    most.min(10_000)
 }
 
 #[tokio::test]

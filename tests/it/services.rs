@@ -17,7 +17,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use writ::cluster::{ServiceOptions, Services};
 use writ::compile;
-use writ::core::generate::{Answer, Evaluation, Facts, Fetch, Gate, Outbound, Reach, ServiceFetch, Trigger, evaluate};
+use writ::core::generate::{
+    Answer, Evaluation, Facts, Fetch, Gate, InstallBounds, Outbound, Reach, ServiceFetch, Trigger, evaluate,
+};
 use writ::core::yaml;
 use writ::server::{Bound, Certificates, Limits, Pair, Shutdown, Tls};
 
@@ -97,6 +99,10 @@ async fn respond(request: Request<Bytes>) -> Response<Bytes> {
 }
 
 /// Every host, those of this machine among them.
+fn bounds() -> InstallBounds {
+    InstallBounds::offline().with_outbound(outbound())
+}
+
 fn outbound() -> Outbound {
     Outbound::new(["*", "localhost", "127.0.0.1"].map(str::to_owned))
 }
@@ -126,8 +132,7 @@ async fn look_up_with(options: ServiceOptions, call: &Value) -> Result<Value, St
     let policy = policy.unwrap_or_else(|| panic!("{:?}", findings.errors));
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "a", "uid": "u"}});
     let (trigger, services) = (Trigger::background(pod), Services::new(options));
-    let mut facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, 1);
-    facts.outbound = outbound();
+    let mut facts = Facts::new(jiff::Timestamp::UNIX_EPOCH, 1, bounds());
     loop {
         match evaluate(&policy.rules[0], &trigger, &facts).map_err(|error| error.to_string())? {
             Evaluation::Needs(needs) => {
@@ -276,7 +281,7 @@ async fn only_a_good_answer_counts() {
 }
 
 fn fetch(url: &str) -> ServiceFetch {
-    match Gate::new(&Reach::Cluster, &outbound()).service(url, Vec::new(), None, None) {
+    match Gate::new(&Reach::Cluster, &bounds()).service(url, Vec::new(), None, None) {
         Ok(Fetch::Service(fetch)) => fetch,
         other => panic!("{url}: {other:?}"),
     }

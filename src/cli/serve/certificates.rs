@@ -24,6 +24,7 @@ pub(super) enum Source {
 }
 
 /// Where Writ is installed.
+#[derive(Clone)]
 pub(super) struct Place {
     pub namespace: String,
     pub service: String,

@@ -16,7 +16,8 @@ use super::AdmissionArgs;
 use crate::cluster::apply::{Basis, replacement};
 use crate::cluster::bindings::Bindings;
 use crate::cluster::discovery::Discovery;
-use crate::cluster::kinds::{ApiKind, Kinds};
+use crate::cluster::keys::KeyReader;
+use crate::cluster::kinds::ApiKind;
 use crate::cluster::registration::{Names, Registrar};
 use crate::cluster::{Api, ClusterError, Reader, Rehearsal, access};
 use crate::controller::Controller;
@@ -24,11 +25,13 @@ use crate::core::access::{Access, Subject};
 use crate::core::catalog::Catalog;
 use crate::core::generate::registration::{Hook, hooks};
 use crate::core::generate::request::UpdateRequest;
-use crate::core::generate::{Answer, Facts, Fetch, Honoured, Outbound, Policy};
+use crate::core::generate::{Answer, Facts, Fetch, Honoured, InstallBounds, Outbound, Policy};
+use crate::core::integrity::MacKey;
 use crate::core::matching::{Requester, UserPatterns};
 use crate::core::resource::ObjectKey;
 use crate::core::settings::{Settings, WebhookSettings};
 use crate::index::Snapshot;
+use crate::telemetry::GenerateMetrics;
 use crate::webhook::{Accounts, Counter, Office, RESOURCES, Trouble, View};
 
 /// How long an admitted policy is remembered here; by then the watch has brought it.
@@ -45,7 +48,8 @@ pub(super) struct Front {
     api: Api,
     discovery: Arc<Discovery>,
     reader: Reader,
-    outbound: Outbound,
+    metrics: GenerateMetrics,
+    outbound: Arc<Outbound>,
     registrar: Registrar,
     bindings: Bindings,
     snapshot: Arc<ArcSwap<Snapshot>>,
@@ -53,7 +57,6 @@ pub(super) struct Front {
     /// What of the settings is about webhooks, as far as the API server takes it.
     webhooks: ArcSwap<WebhookSettings>,
     leading: watch::Receiver<bool>,
-    catalog: ArcSwap<Known>,
     fresh: Mutex<Vec<(Instant, Arc<Policy>)>>,
     args: AdmissionArgs,
     /// Who this program is to the API server.
@@ -61,13 +64,7 @@ pub(super) struct Front {
     namespace: String,
     honoured: Honoured,
     requests: ApiKind,
-}
-
-/// Kinds as discovery has them and as the engine has them.
-#[derive(Default)]
-struct Known {
-    kinds: Arc<Kinds>,
-    catalog: Arc<Catalog>,
+    keys: KeyReader,
 }
 
 impl Front {
@@ -79,6 +76,7 @@ impl Front {
         installed: String,
         honoured: Honoured,
         controller: &Controller,
+        keys: KeyReader,
     ) -> Self {
         let names = Names {
             installed,
@@ -89,17 +87,18 @@ impl Front {
         let discovery = controller.discovery();
         Self {
             reader: controller.reader(),
+            metrics: controller.metrics(),
             outbound: controller.outbound(),
-            registrar: Registrar::new(api.clone(), names),
+            registrar: Registrar::new(api.clone(), names, keys.clone()),
             bindings: Bindings::new(api.clone()),
             snapshot: controller.snapshot(),
             settings: controller.settings(),
             webhooks: ArcSwap::default(),
             leading: controller.leading(),
-            catalog: ArcSwap::default(),
             fresh: Mutex::default(),
             own_name: OnceCell::new(),
             requests: ApiKind::builtin("kyverno.io/v2", "UpdateRequest"),
+            keys,
             api,
             discovery,
             args,
@@ -208,14 +207,11 @@ impl Front {
     }
 
     fn known_kinds(&self) -> Arc<Catalog> {
-        let kinds = self.discovery.kinds();
-        let known = self.catalog.load();
-        if Arc::ptr_eq(&known.kinds, &kinds) {
-            return known.catalog.clone();
-        }
-        let catalog = Arc::new(kinds.catalog());
-        self.catalog.store(Arc::new(Known { kinds, catalog: catalog.clone() }));
-        catalog
+        self.discovery.kinds().catalog()
+    }
+
+    fn bounds(&self) -> InstallBounds {
+        InstallBounds::of_cluster(self.known_kinds(), &*self.namespace).with_outbound(self.outbound.clone())
     }
 
     async fn own_name(&self) -> Result<&String, Trouble> {
@@ -291,8 +287,16 @@ impl Office for Front {
         self.api.find(&kind, None, name).await.map_err(|error| error.to_string())
     }
 
+    fn mac_key(&self) -> Option<MacKey> {
+        self.keys.current().map(|keys| keys.mac.clone())
+    }
+
     fn honoured(&self) -> &Honoured {
         &self.honoured
+    }
+
+    fn install_namespace(&self) -> &str {
+        &self.namespace
     }
 }
 
@@ -313,17 +317,20 @@ impl Counter for Front {
     }
 
     async fn store(&self, request: &UpdateRequest) -> Result<(), Trouble> {
-        let body = request.write(&self.namespace);
+        let body = request.write_signed(&self.namespace, &self.keys.ready().await.mac);
         let stored = self.api.create(&self.requests, Some(&self.namespace), &body).await;
         stored.map(drop).map_err(|error| error.to_string())
     }
 
     fn facts(&self) -> Facts {
         let now = Timestamp::now();
-        let mut facts = Facts::new(now, now.as_nanosecond() as u64);
-        facts.outbound = self.outbound.clone();
+        let mut facts = Facts::new(now, now.as_nanosecond() as u64, self.bounds());
         facts.limits.context_bytes = self.settings.load().context_bytes;
         facts
+    }
+
+    fn panicked(&self) {
+        self.metrics.panicked();
     }
 
     async fn answer(&self, fetch: &Fetch) -> Answer {

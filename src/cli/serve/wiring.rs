@@ -4,28 +4,34 @@ use std::future::poll_fn;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
-use hyper::Request;
+use hyper::http::request::Parts;
+use hyper::{Request, Response};
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::certificates::{Place, Sink, Source};
 use super::front::Front;
+use super::keys::TokenSource;
 use super::routes::KnownRoutes;
-use super::{ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
+use super::{AdmissionArgs, CertificateArgs, ClusterArgs, GenerateArgs, LimitArgs, Ports, Serve, ServiceArgs};
+use crate::cluster::keys::{KeyReader, KeySettings, KeyStore};
 use crate::cluster::{Api, ServiceOptions, connect};
+use crate::compile::mesh::admission::ControlPlane;
 use crate::controller::{Controller, Options};
 use crate::core::generate::{Honoured, Outbound};
-use crate::server::{Bound, Certificates, Event, Limits, Observer, Phase, RootsFile, Shutdown, Tls};
+use crate::server::{
+    Bound, Certificates, ClientRule, Event, Handler, Limits, Observer, Phase, RootsFile, Shutdown, Tls,
+};
 use crate::telemetry::{self, Health, Metrics, Outcome};
-use crate::webhook::{self, MeshView};
+use crate::webhook::{self, MeshView, ReviewKey};
 
 /// The part whose end is the end of the drain.
 const ADMISSION: &str = "the admission port";
@@ -44,6 +50,7 @@ impl Observer for Wire {
             Event::Connected => self.0.connections(1),
             Event::Disconnected => self.0.connections(-1),
             Event::HandshakeFailed => self.0.handshake_failed(),
+            Event::Dropped => self.0.connection_dropped(),
             Event::RequestStarted => self.0.in_flight(1),
             Event::RequestEnded => self.0.in_flight(-1),
             Event::Refused(_) => self.0.turned_away(Outcome::Refused),
@@ -69,12 +76,22 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     } = args;
     let plane = Arc::new(control_plane.resolve()?);
     let Ports { listen, admin_listen } = ports;
-    let LimitArgs { body_limit, body_memory, max_connections, max_requests, queue_time, drain_delay, drain_timeout } =
-        limits;
+    let connections_per_peer = limits.connections_per_peer() as usize;
+    let LimitArgs {
+        body_limit,
+        body_memory,
+        max_connections,
+        max_connections_per_peer: _,
+        max_requests,
+        queue_time,
+        drain_delay,
+        drain_timeout,
+    } = limits;
     let limits = Limits {
         body: body_limit,
         bodies: body_memory,
         connections: max_connections.max(1) as usize,
+        connections_per_peer,
         requests: max_requests.max(1) as usize,
         queue_time,
         drain_time: drain_timeout,
@@ -97,25 +114,60 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         None => None,
         Some(path) => Some(RootsFile::open(path).await?),
     };
-    let tls = Arc::new(Tls::new(sink.certificates.clone(), client_roots.as_ref().map(RootsFile::pem))?);
+    let clients = client_roots.as_ref().map(|roots| {
+        if certificates.client_name.is_empty() {
+            info!("Every client certificate of --client-ca-file is accepted; --client-name says which");
+        }
+        ClientRule { roots: roots.pem(), names: &certificates.client_name }
+    });
+    let tls = Arc::new(Tls::new(sink.certificates.clone(), clients)?);
     let reload_interval = certificates.tls_reload_interval;
-    let ClusterArgs { offline, kubeconfig, context, namespace, service, webhook_configuration } = cluster;
+    let ClusterArgs {
+        offline,
+        kubeconfig,
+        context,
+        namespace,
+        service,
+        keys_secret,
+        webhook_token_file,
+        webhook_configuration,
+    } = cluster;
     let client = match offline {
         true => None,
         false => Some(connect(kubeconfig.as_deref(), context.as_deref()).await?),
     };
+    let place = Place { namespace: namespace.clone(), service, webhook_configuration };
+    let keys = match client.clone() {
+        None => None,
+        Some(client) => {
+            let settings = key_settings(&place, keys_secret, &admission, &certificates)?;
+            Some(KeyStore::new(client, settings))
+        }
+    };
+    let (key_store, keys) = keys.unzip();
+    let tokens = match (&keys, webhook_token_file) {
+        (Some(keys), _) => TokenSource::Secret(keys.clone()),
+        (None, Some(file)) => TokenSource::read(&file).await?,
+        (None, None) => TokenSource::None,
+    };
     let honoured = Honoured::parse(&generate.exception_namespace);
-    let controller = client.clone().map(|client| controller(client, &namespace, generate, services, &metrics, &health));
+    let controller = client
+        .clone()
+        .zip(keys.clone())
+        .map(|(client, keys)| controller(client, &namespace, generate, services, keys, &metrics, &health));
     let api = |client: Client| Api::new(client).counted(metrics.generate());
-    let installed = webhook_configuration.first().cloned().unwrap_or_default();
-    let front = client.clone().zip(controller.as_ref()).map(|(client, controller)| {
-        Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller))
+    let installed = place.webhook_configuration.first().cloned().unwrap_or_default();
+    metrics.generate().author_check(admission.author_check);
+    if !admission.author_check {
+        warn!("Author check is off: policies may do more than their authors (--author-check=false)");
+    }
+    let front = client.clone().zip(controller.as_ref()).zip(keys.clone()).map(|((client, controller), keys)| {
+        Arc::new(Front::new(api(client), admission, namespace.clone(), installed, honoured, controller, keys))
     });
     let routes = client
         .clone()
         .zip(controller.as_ref())
         .map(|(client, controller)| Arc::new(KnownRoutes::new(api(client), controller.discovery())));
-    let place = Place { namespace, service, webhook_configuration };
     let source = Source::open(certificates, place, client, &sink, &health).await?;
     let https = Bound::bind(listen).await?;
     let admin = Bound::bind(admin_listen).await?;
@@ -132,10 +184,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
             let response = telemetry::answer(&request, &health, &metrics);
             async move { response }
         };
-        let limits =
-            Limits { body: 64 << 10, connections: 64, drain_time: Duration::from_secs(1), ..Limits::default() };
         async move {
-            admin.serve(None, answer, limits, (), admin_drain).await;
+            admin.serve(None, answer, Limits::for_probes(), (), admin_drain).await;
             "the admin port"
         }
     });
@@ -143,6 +193,18 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         source.follow(sink).await;
         "the certificates"
     });
+    if let Some(store) = key_store {
+        let condition = health.condition("keys", "not read yet");
+        tasks.spawn(async move {
+            store
+                .run(|problem| match problem {
+                    None => condition.holds(),
+                    Some(problem) => condition.fails(problem),
+                })
+                .await;
+            "the keys"
+        });
+    }
     if let Some(roots) = client_roots {
         let tls = tls.clone();
         tasks.spawn(async move {
@@ -169,16 +231,8 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
         });
     }
     tasks.spawn({
-        let metrics = metrics.clone();
         let wire = Wire(metrics.clone());
-        let answer = move |request: Request<Bytes>| {
-            let (front, plane, metrics) = (front.clone(), plane.clone(), metrics.clone());
-            let routes = routes.as_ref().map(|routes| routes.current()).unwrap_or_default();
-            async move {
-                let view = MeshView { plane: &plane, routes: &routes };
-                admit(&request, front.as_deref(), view, &metrics).await
-            }
-        };
+        let answer = AdmissionHandler { tokens, keys, front, plane, routes, metrics: metrics.clone() };
         let mut until = drain.clone();
         async move {
             tokio::select! {
@@ -224,11 +278,67 @@ pub(super) async fn serve(args: Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Answers the admission port.
+struct AdmissionHandler {
+    tokens: TokenSource,
+    /// None without a cluster.
+    keys: Option<KeyReader>,
+    front: Option<Arc<Front>>,
+    plane: Arc<ControlPlane>,
+    routes: Option<Arc<KnownRoutes>>,
+    metrics: Metrics,
+}
+
+impl Handler for AdmissionHandler {
+    fn screen(&self, head: &mut Parts) -> Option<Response<Bytes>> {
+        if self.tokens.accepts(head) {
+            return None;
+        }
+        self.metrics.unauthenticated();
+        Some(webhook::refuse_unauthenticated())
+    }
+
+    async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let routes = self.routes.as_ref().map(|routes| routes.current()).unwrap_or_default();
+        let keys = self.keys.as_ref().map(KeyReader::current);
+        let key = match &keys {
+            None => ReviewKey::Offline,
+            Some(None) => ReviewKey::Missing,
+            Some(Some(keys)) => ReviewKey::Known(&keys.mac),
+        };
+        let view = MeshView { plane: &self.plane, routes: &routes, key };
+        admit(&request, self.front.as_deref(), view, &self.metrics).await
+    }
+}
+
+fn key_settings(
+    place: &Place,
+    secret: String,
+    admission: &AdmissionArgs,
+    certificates: &CertificateArgs,
+) -> anyhow::Result<KeySettings> {
+    let mut configurations = place.webhook_configuration.clone();
+    let resources = &admission.resource_webhook_configuration;
+    if !configurations.contains(resources) {
+        configurations.push(resources.clone());
+    }
+    Ok(KeySettings {
+        namespace: place.namespace.clone(),
+        secret,
+        service: place.service.clone(),
+        configurations,
+        entries: webhook::ENTRY_PATHS,
+        lifetime: certificates.cert_lifetime,
+        grace: certificates.grace()?,
+    })
+}
+
 fn controller(
     client: Client,
     namespace: &str,
     args: GenerateArgs,
     services: ServiceArgs,
+    keys: KeyReader,
     metrics: &Metrics,
     health: &Health,
 ) -> Controller {
@@ -243,6 +353,8 @@ fn controller(
         exception_namespace,
         omit_events,
         full_comparison_interval,
+        run_unreviewed_policies,
+        absent_policy_grace,
     } = args;
     let chance = RandomState::new().build_hasher().finish();
     let options = Options {
@@ -263,8 +375,10 @@ fn controller(
         exceptions: Honoured::parse(&exception_namespace),
         omitted_events: omit_events,
         comparison_interval: full_comparison_interval,
+        run_unreviewed: run_unreviewed_policies,
+        absence_grace: absent_policy_grace,
     };
-    Controller::new(client, options, metrics.generate(), health)
+    Controller::new(client, options, keys, metrics.generate(), health)
 }
 
 async fn first_certificate(served: &mut watch::Receiver<bool>) {
@@ -277,7 +391,7 @@ async fn admit(
     front: Option<&Front>,
     view: MeshView<'_>,
     metrics: &Metrics,
-) -> hyper::Response<Bytes> {
+) -> Response<Bytes> {
     let started = Instant::now();
     let large = request.body().len() > LARGE_BODY;
     let webhook::Answer { response, outcome } = match front {

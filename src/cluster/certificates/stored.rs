@@ -1,14 +1,14 @@
 //! The state of the certificates as one Secret that all replicas share.
 //!
 //! `tls.crt`, `tls.key` and `ca.crt` are the pair being served, under the names that other tools know; `next-*` the
-//! announced one, `previous-ca.crt` the authority on its way out. Two annotations hold the times of the stages.
+//! announced one, `previous-ca.crt` the authority on its way out. Two annotations hold the times of the stages. The manifests
+//! ship the Secret empty.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::ObjectMeta;
 
 use super::issue::{Unit, UnitError};
 use super::rotation::{Progress, Stage};
@@ -77,22 +77,6 @@ impl Stored {
         }
     }
 
-    /// A new Secret.
-    pub(super) fn to_secret(&self, name: &str) -> Secret {
-        let labels = [("app.kubernetes.io/part-of", "writ"), ("app.kubernetes.io/managed-by", "writ")];
-        let mut secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
-                ..ObjectMeta::default()
-            },
-            type_: Some("kubernetes.io/tls".to_owned()),
-            ..Secret::default()
-        };
-        self.write(&mut secret);
-        secret
-    }
-
     /// The authorities that API servers must trust now, oldest first.
     pub(super) fn bundle(&self) -> String {
         let current = &self.current.authority;
@@ -146,7 +130,8 @@ mod tests {
 
     #[track_caller]
     fn check(stored: &Stored) {
-        let mut secret = stored.to_secret("writ-certificates");
+        let mut secret = Secret::default();
+        stored.write(&mut secret);
         assert_eq!(&Stored::read(&secret, &names()).unwrap(), stored);
         // Writing over an older stage leaves nothing of it.
         let announced = Renewal::Announced { next: make(7), trusted_since: Timestamp::from_second(8).ok() };
@@ -181,7 +166,8 @@ mod tests {
     fn a_spoiled_renewal_is_no_renewal() {
         let stored =
             Stored { current: make(1000), renewal: Renewal::Announced { next: make(2000), trusted_since: None } };
-        let mut secret = stored.to_secret("s");
+        let mut secret = Secret::default();
+        stored.write(&mut secret);
         secret.data.as_mut().unwrap().remove("next-tls.key");
         assert_eq!(Stored::read(&secret, &names()).unwrap().renewal, Renewal::None);
         secret.data.as_mut().unwrap().remove("tls.key");

@@ -7,6 +7,8 @@ use super::rule::{Entries, Surroundings, compile_template};
 use super::{Node, Object};
 use crate::compile::Findings;
 use crate::core::expr::{Expression, Template};
+use crate::core::generate::InstallBounds;
+use crate::core::generate::api_path::PathPattern;
 use crate::core::generate::context::{ApiCall, Entry, EntrySource, Query, RESERVED, Variable};
 use crate::core::generate::gate::{Gate, Outbound, Reach, Refusal};
 use crate::core::problem::Reason;
@@ -118,6 +120,7 @@ fn read_api_call(node: &Node<'_>, around: &Surroundings<'_>, findings: &mut Find
     let call = compile_template(&call, &node.path.told(), findings)?;
     Some(EntrySource::ApiCall(ApiCall {
         call,
+        path: PathPattern::of(node.below("urlPath").value().and_then(Value::as_str).unwrap_or_default()),
         query: read_query(&query, findings)?,
         default: default.value().cloned(),
         is_service: node.below("service").is_present(),
@@ -188,7 +191,8 @@ fn check_service(service: &Node<'_>, reach: &Reach, findings: &mut Findings) {
 
 /// Which hosts an operator permits is not known here; an address that is wrong for everybody is.
 fn check_url(text: &str, url: &Node<'_>, findings: &mut Findings) {
-    let refusal = Gate::new(&Reach::Cluster, &Outbound::any()).service(text, Vec::new(), None, None).err();
+    let bounds = InstallBounds::offline().with_outbound(Outbound::any());
+    let refusal = Gate::new(&Reach::Cluster, &bounds).service(text, Vec::new(), None, None).err();
     match refusal {
         // The own machine is a matter of that list.
         None | Some(Refusal::OwnMachine { .. }) => {}
@@ -214,7 +218,10 @@ fn check_path(path: &Node<'_>, post: bool, reach: &Reach, findings: &mut Finding
         }
         return;
     }
-    let refusal = Gate::new(reach, &Outbound::default()).call(&text, post.then(String::new)).err();
+    // Of resources that are not built in, the gate decides when the rule runs.
+    let bounds = InstallBounds::offline();
+    let gate = Gate::new(reach, &bounds);
+    let refusal = gate.call(&text, post.then(String::new), &PathPattern::of(&text)).err();
     match refusal {
         None => {}
         Some(refusal @ Refusal::Path(_)) => findings.refuse(path.path, Reason::Format, refusal.to_string()),

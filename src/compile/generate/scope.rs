@@ -16,7 +16,7 @@ pub(super) enum Part {
 
 /// Whether a text holds a variable, so that it is known only when the rule runs.
 pub(super) fn is_variable(text: &str) -> bool {
-    text.contains("{{")
+    text.contains("{{") || text.contains("$(")
 }
 
 /// Where objects of a kind live. `kind` is its field, for what is wrong with it.

@@ -205,7 +205,13 @@ fn compile_clone_list(
     } else {
         let scope = scopes.first().copied();
         scope::check(scope, Part::Source, &namespace, around, findings);
-        scope::check(scope, Part::Target, &target, around, findings);
+        if scope == Some(Scope::Cluster) && around.policy.namespace.is_none() && !target_text.is_empty() {
+            // The peer accepts it, so such policies exist.
+            let message = "is ignored: the kinds of `cloneList` are cluster-scoped";
+            findings.warn(target.path, Reason::Suspicious, message);
+        } else {
+            scope::check(scope, Part::Target, &target, around, findings);
+        }
     }
     check_selector(&selector, findings);
     warn_of_variables(&[&namespace], findings);

@@ -155,7 +155,7 @@ pub(super) fn is_http_status(text: &str) -> bool {
 
 /// What is wrong with a regular expression (RE2).
 pub(super) fn regex_error(pattern: &str) -> Option<String> {
-    go_regex::check(pattern).err()
+    go_regex::check(pattern).err().map(|fault| fault.to_string())
 }
 
 #[cfg(test)]

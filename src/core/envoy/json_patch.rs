@@ -208,6 +208,16 @@ mod tests {
     }
 
     #[test]
+    fn an_index_beyond_the_end_is_refused() {
+        for path in ["/a/1000000000/b", "/a/9223372036854775807/b", "/a/99999999999999999999/b", "/x/1000000000/b"] {
+            let patch = json!({"op": "add", "path": path, "value": 1});
+            let mut document = json!({"a": []});
+            let path = patch["path"].as_str().unwrap_or_default().to_owned();
+            assert!(apply(&mut document, &[JsonPatch::Add { path, value: json!(1) }]).is_err(), "{document}");
+        }
+    }
+
+    #[test]
     fn replace_and_remove() {
         check(json!({"a": [1, 2]}), json!({"op": "replace", "path": "/a/-1", "value": 3}), Ok(json!({"a": [1, 3]})));
         check(json!({"a": [1]}), json!({"op": "replace", "path": "/a/-", "value": 3}), Err("nothing at"));

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use crate::core::scalar::number;
+use crate::core::shape::ValueShape;
 
 use super::syntax::Node;
 use super::{EvalError, Runtime, Scope, text};
@@ -119,6 +120,22 @@ impl<'a> Datum<'a> {
             Self::List(_) | Self::Json(Value::Array(_)) => Type::Array,
             Self::Object(_) | Self::Scope(_) | Self::Json(Value::Object(_)) => Type::Object,
             Self::Reference(_) => Type::Reference,
+        }
+    }
+
+    /// What a message may say about it.
+    pub fn shape(&self) -> ValueShape {
+        match self {
+            Self::Json(value) => ValueShape::of(value),
+            Self::Null => ValueShape::Null,
+            Self::Bool(_) => ValueShape::Boolean,
+            Self::Number(_) => ValueShape::Number,
+            Self::Text(text) => ValueShape::text(text),
+            Self::Bytes(bytes) => ValueShape::Text(bytes.len()),
+            Self::List(elements) => ValueShape::List(elements.len()),
+            Self::Object(entries) => ValueShape::object(entries.keys().map(String::as_str)),
+            Self::Scope(_) => ValueShape::Context,
+            Self::Reference(_) => ValueShape::Reference,
         }
     }
 
@@ -465,19 +482,9 @@ impl fmt::Display for Type {
     }
 }
 
+/// The shape alone: a datum may be the content of a Secret, and messages are read by others.
 impl fmt::Debug for Datum<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Null => f.write_str("null"),
-            Self::Bool(value) => write!(f, "{value}"),
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Text(text) => write!(f, "{text:?}"),
-            Self::Bytes(bytes) => write!(f, "{bytes:x?}"),
-            Self::List(elements) => f.debug_list().entries(&**elements).finish(),
-            Self::Object(entries) => f.debug_map().entries(&**entries).finish(),
-            Self::Json(value) => write!(f, "{value}"),
-            Self::Scope(scope) => f.debug_set().entries(scope.names()).finish(),
-            Self::Reference(_) => f.write_str("&expression"),
-        }
+        self.shape().fmt(f)
     }
 }

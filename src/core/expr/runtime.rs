@@ -10,7 +10,9 @@ use ::core::net::IpAddr;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 
+use super::chance::{Chance, Seed};
 use super::error::{Bound, EvalError, Lookup};
+use super::go_regex::{GoRegex, ParsedRegex};
 
 /// Bounds of one evaluation. Steps stand in for time: the same input ends at the same place on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +38,31 @@ pub struct Runtime {
     limits: Limits,
     steps: Cell<u64>,
     bytes: Cell<u64>,
-    chance: Cell<u64>,
+    chance: RefCell<Chance>,
     hosts: BTreeMap<String, Result<Vec<IpAddr>, String>>,
-    regexes: RefCell<BTreeMap<String, Rc<regex::Regex>>>,
+    regexes: RefCell<RegexCache>,
 }
+
+/// Regular expressions compiled in this evaluation. The cache is emptied when it is full: each expression may hold a megabyte
+/// while it searches.
+#[derive(Debug, Default)]
+struct RegexCache {
+    compiled: BTreeMap<String, Rc<GoRegex>>,
+    weight: usize,
+}
+
+/// Regular expressions that are kept at a time.
+const CACHED_REGEXES: usize = 32;
+/// The states of all that are kept; one takes about 50 bytes.
+const CACHED_WEIGHT: usize = 100_000;
+/// What one byte of a regular expression costs before its size is known.
+const PARSE_STEPS: usize = 8;
+/// What one state of a regular expression costs.
+const STATE_STEPS: usize = 2;
 
 impl Runtime {
     /// `seed` is the randomness of this evaluation: the same seed gives the same `random()`.
-    pub fn new(now: Timestamp, seed: u64) -> Self {
+    pub fn new(now: Timestamp, seed: impl Into<Seed>) -> Self {
         let limits = Limits::default();
         Self {
             now,
@@ -51,7 +70,7 @@ impl Runtime {
             limits,
             steps: Cell::new(limits.steps),
             bytes: Cell::new(limits.bytes),
-            chance: Cell::new(seed),
+            chance: RefCell::new(Chance::new(&seed.into())),
             hosts: BTreeMap::new(),
             regexes: RefCell::default(),
         }
@@ -97,6 +116,11 @@ impl Runtime {
         pay(&self.steps, count, Bound::Steps, self.limits.steps)
     }
 
+    /// Pays for work outside of expressions that belongs to the same evaluation; `what` names it if the budget is spent.
+    pub(crate) fn pay(&self, what: &str, steps: usize) -> Result<(), EvalError> {
+        self.step(steps).map_err(|error| error.in_expression(what))
+    }
+
     /// Pays for `count` bytes of output.
     pub(super) fn produce(&self, count: usize) -> Result<(), EvalError> {
         pay(&self.bytes, count, Bound::Bytes, self.limits.bytes)
@@ -124,26 +148,41 @@ impl Runtime {
         self.hosts.get(host).ok_or_else(|| EvalError::Needs(Lookup::Host(host.to_owned())))
     }
 
-    /// A number below `bound`, the next of the seeded sequence (SplitMix64).
+    /// A number below `bound`, the next of the seeded sequence.
     pub(super) fn draw(&self, bound: u64) -> u64 {
-        let state = self.chance.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.chance.set(state);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let drawn = self.chance.borrow_mut().next();
         // The high half of a product spreads over the range without a division's bias towards small numbers.
-        ((u128::from(mixed) * u128::from(bound.max(1))) >> 64) as u64
+        ((u128::from(drawn) * u128::from(bound.max(1))) >> 64) as u64
     }
 
-    /// The compiled form of a Go regular expression; each is compiled once per runtime.
-    pub(super) fn regex(&self, pattern: &str) -> Result<Rc<regex::Regex>, String> {
-        if let Some(known) = self.regexes.borrow().get(pattern) {
-            return Ok(known.clone());
+    /// The compiled form of a Go regular expression. Compiling is paid for by size, before it is done.
+    pub(super) fn regex(&self, pattern: &str) -> Result<Result<Rc<GoRegex>, &'static str>, EvalError> {
+        if let Some(known) = self.regexes.borrow().compiled.get(pattern) {
+            return Ok(Ok(known.clone()));
         }
-        let compiled = Rc::new(super::go_regex::compile(pattern)?);
-        self.regexes.borrow_mut().insert(pattern.to_owned(), compiled.clone());
-        Ok(compiled)
+        self.step(pattern.len().saturating_mul(PARSE_STEPS))?;
+        let parsed = match ParsedRegex::read(pattern) {
+            Ok(parsed) => parsed,
+            Err(fault) => return Ok(Err(fault.words)),
+        };
+        let weight = parsed.weight();
+        self.step(weight.saturating_mul(STATE_STEPS))?;
+        let compiled = match parsed.build() {
+            Ok(compiled) => Rc::new(compiled),
+            Err(fault) => return Ok(Err(fault.words)),
+        };
+        let mut cache = self.regexes.borrow_mut();
+        if cache.compiled.len() == CACHED_REGEXES || cache.weight.saturating_add(weight) > CACHED_WEIGHT {
+            *cache = RegexCache::default();
+        }
+        cache.weight = cache.weight.saturating_add(weight);
+        cache.compiled.insert(pattern.to_owned(), compiled.clone());
+        Ok(Ok(compiled))
+    }
+
+    /// Pays for a search through `count` bytes. If the fast path of the automaton fails, each byte visits many states.
+    pub(super) fn search(&self, regex: &GoRegex, count: usize) -> Result<(), EvalError> {
+        self.read(count.saturating_mul(1 + regex.weight() / 16))
     }
 }
 

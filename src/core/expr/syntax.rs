@@ -38,6 +38,12 @@ impl SyntaxError {
         Self { expression: expression.to_owned(), column, reason: reason.into() }
     }
 
+    /// The same error of a text that was computed and is not to be quoted.
+    pub(super) fn of_computed_text(self) -> Self {
+        let reason = "it is not JMESPath".to_owned();
+        Self { expression: super::error::COMPUTED_EXPRESSION.to_owned(), reason, ..self }
+    }
+
     /// The line of the expression that is wrong, with a caret under the column, for people at a terminal.
     pub fn snippet(&self) -> String {
         let mut rest = self.column - 1;

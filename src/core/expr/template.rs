@@ -15,9 +15,10 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::error::Bound;
+use super::error::{Bound, COMPUTED_EXPRESSION};
 use super::runtime::exceeded;
 use super::{EvalError, Expression, Lookup, Runtime, Scope, SyntaxError, text};
+use crate::core::shape::ValueShape;
 use token::Token;
 
 /// How often one text is read again before it counts as referring to itself.
@@ -38,7 +39,8 @@ pub struct Template {
     problems: Vec<TemplateError>,
 }
 
-/// Where a substitution failed, in which expression, and why.
+/// Where a substitution failed, in which expression, and why. Path and expression are those of the author's document: what a
+/// substitution has brought in is not shown, because it may be the content of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
@@ -51,7 +53,7 @@ pub enum TemplateError {
     #[error("expected string after substituting variables in key {key:?} at path {path}")]
     Key { path: String, key: String },
     #[error("failed to resolve {expression} at path {path}: only text can be substituted with {{{{- }}}}, not {given}")]
-    Shallow { path: String, expression: String, given: String },
+    Shallow { path: String, expression: String, given: ValueShape },
     #[error("substitution at path {path}: {reason}")]
     Budget { path: String, reason: EvalError },
 }
@@ -109,6 +111,16 @@ impl Template {
         &self.problems
     }
 
+    /// The document as its author wrote it, references resolved; nothing if they cannot be.
+    pub fn written(&self) -> Option<&Value> {
+        self.document.as_ref().ok()
+    }
+
+    /// Whether a substitution changes anything.
+    pub fn has_variables(&self) -> bool {
+        !self.expressions.is_empty() || !self.problems.is_empty()
+    }
+
     /// The texts of all expressions that are known before an evaluation.
     pub fn expressions(&self) -> impl Iterator<Item = &str> {
         self.expressions.keys().map(String::as_str)
@@ -125,19 +137,32 @@ impl Template {
 struct Path<'p> {
     parent: Option<&'p Path<'p>>,
     step: String,
+    /// The step stands in the author's document, and not in a value that took the place of a token.
+    is_shown: bool,
+    /// So does the value at the end of the path.
+    is_written: bool,
 }
 
 impl<'p> Path<'p> {
     fn root() -> Self {
-        Self { parent: None, step: String::new() }
+        Self { parent: None, step: String::new(), is_shown: true, is_written: true }
     }
 
     fn key(&'p self, key: &str) -> Self {
-        Self { parent: Some(self), step: key.replace('/', "\\/") }
+        self.child(key.replace('/', "\\/"))
     }
 
     fn index(&'p self, index: usize) -> Self {
-        Self { parent: Some(self), step: index.to_string() }
+        self.child(index.to_string())
+    }
+
+    fn child(&'p self, step: String) -> Self {
+        Self { parent: Some(self), step, is_shown: self.is_written, is_written: self.is_written }
+    }
+
+    /// The same path, after its value has been replaced by one that was computed.
+    fn computed(&self) -> Self {
+        Self { parent: self.parent, step: self.step.clone(), is_shown: self.is_shown, is_written: false }
     }
 
     fn steps(&self) -> Vec<&str> {
@@ -154,10 +179,11 @@ impl<'p> Path<'p> {
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.parent.is_none() {
-            return f.write_str("/");
+        match self.parent {
+            None => f.write_str("/"),
+            Some(parent) if !self.is_shown => parent.fmt(f),
+            Some(_) => self.steps().iter().try_for_each(|step| write!(f, "/{step}")),
         }
-        self.steps().iter().try_for_each(|step| write!(f, "/{step}"))
     }
 }
 
@@ -212,6 +238,22 @@ struct Substitution<'r> {
     known: &'r BTreeMap<String, Expression>,
 }
 
+/// The expression of a token.
+struct Formula {
+    text: String,
+    /// It stands in the author's document, and not in a text that was computed.
+    is_written: bool,
+}
+
+impl Formula {
+    fn shown(&self) -> &str {
+        if self.is_written { &self.text } else { COMPUTED_EXPRESSION }
+    }
+}
+
+/// Stands in a message for a key that was computed.
+const COMPUTED_KEY: &str = "…";
+
 /// What became of a text.
 enum Replaced {
     /// The text was not one token: the outcome is text.
@@ -231,7 +273,7 @@ impl Substitution<'_> {
                     if rounds == MAX_PASSES {
                         return self.pay(path, || Err(exceeded(Bound::Passes, MAX_PASSES)));
                     }
-                    self.document(&value, path, depth, rounds + 1)?
+                    self.document(&value, &path.computed(), depth, rounds + 1)?
                 }
                 Replaced::Whole(value) => value,
             },
@@ -258,7 +300,10 @@ impl Substitution<'_> {
         match self.text(key, parent)? {
             Replaced::Text(text) | Replaced::Whole(Value::String(text)) => Ok(text),
             Replaced::Whole(Value::Null) => Ok(key.to_owned()),
-            Replaced::Whole(_) => Err(TemplateError::Key { path: parent.to_string(), key: key.to_owned() }),
+            Replaced::Whole(_) => {
+                let key = if parent.is_written { key } else { COMPUTED_KEY };
+                Err(TemplateError::Key { path: parent.to_string(), key: key.to_owned() })
+            }
         }
     }
 
@@ -266,12 +311,13 @@ impl Substitution<'_> {
     fn text(&self, text: &str, path: &Path<'_>) -> Result<Replaced, TemplateError> {
         self.pay(path, || self.runtime.produce(text.len()))?;
         let mut current = text.to_owned();
-        for _ in 0..MAX_PASSES {
+        for pass in 0..MAX_PASSES {
+            let is_written = path.is_written && pass == 0;
             let mut rest = 0;
             let mut next = String::new();
             let mut shallow = false;
             while let Some(token) = token::next(&current, rest) {
-                let expression = self.expression(&token, path)?;
+                let expression = self.expression(&token, is_written, path)?;
                 if token.start == 0 && token.end == current.len() {
                     return self.whole(&token, &expression, path).map(Replaced::Whole);
                 }
@@ -293,41 +339,41 @@ impl Substitution<'_> {
     }
 
     /// The expression to evaluate for a token: `@` becomes a path, and on DELETE the old object is meant.
-    fn expression(&self, token: &Token<'_>, path: &Path<'_>) -> Result<String, TemplateError> {
+    fn expression(&self, token: &Token<'_>, is_written: bool, path: &Path<'_>) -> Result<Formula, TemplateError> {
         self.pay(path, || self.runtime.step(TOKEN_STEPS))?;
-        let mut expression = token.expression().to_owned();
-        if expression == "@" {
+        let mut formula = Formula { text: token.expression().to_owned(), is_written };
+        if formula.text == "@" {
             let root = if self.scope.names().contains(&"target") { "target" } else { "request.object" };
-            expression = token::current_path(root, &path.steps());
+            formula.text = token::current_path(root, &path.steps());
         }
-        if expression.contains("request.object") && self.is_delete(&expression, path)? {
-            expression = expression.replace("request.object", "request.oldObject");
+        if formula.text.contains("request.object") && self.is_delete(&formula, path)? {
+            formula.text = formula.text.replace("request.object", "request.oldObject");
         }
-        Ok(expression)
+        Ok(formula)
     }
 
-    fn is_delete(&self, expression: &str, path: &Path<'_>) -> Result<bool, TemplateError> {
+    fn is_delete(&self, formula: &Formula, path: &Path<'_>) -> Result<bool, TemplateError> {
         let request = self.scope.lookup("request", self.runtime).map_err(|reason| TemplateError::Expression {
             path: path.to_string(),
-            expression: expression.to_owned(),
+            expression: formula.shown().to_owned(),
             reason,
         })?;
         Ok(request.and_then(|request| request.get("operation")).is_some_and(|operation| operation == "DELETE"))
     }
 
-    fn whole(&self, token: &Token<'_>, expression: &str, path: &Path<'_>) -> Result<Value, TemplateError> {
-        let value = self.evaluate(expression, path, |compiled| compiled.resolve_json(self.scope, self.runtime))?;
+    fn whole(&self, token: &Token<'_>, formula: &Formula, path: &Path<'_>) -> Result<Value, TemplateError> {
+        let value = self.evaluate(formula, path, |compiled| compiled.resolve_json(self.scope, self.runtime))?;
         if token.is_shallow() && !value.is_string() && !value.is_null() {
-            return Err(shallow(expression, path, value.to_string()));
+            return Err(shallow(formula, path, ValueShape::of(&value)));
         }
         Ok(value)
     }
 
-    fn embedded(&self, token: &Token<'_>, expression: &str, path: &Path<'_>) -> Result<String, TemplateError> {
-        self.evaluate(expression, path, |compiled| {
+    fn embedded(&self, token: &Token<'_>, formula: &Formula, path: &Path<'_>) -> Result<String, TemplateError> {
+        self.evaluate(formula, path, |compiled| {
             let found = compiled.resolve(self.scope, self.runtime)?;
             if token.is_shallow() && found.as_bytes().is_none() && !found.is_null() {
-                return Ok(Err(shallow(expression, path, text::brief(&found))));
+                return Ok(Err(shallow(formula, path, found.shape())));
             }
             let embedded = text::embed(&found, self.runtime)?;
             Ok(Ok(if token.is_shallow() { token::escape(&embedded) } else { embedded }))
@@ -336,23 +382,24 @@ impl Substitution<'_> {
 
     fn evaluate<T>(
         &self,
-        expression: &str,
+        formula: &Formula,
         path: &Path<'_>,
         run: impl FnOnce(&Expression) -> Result<T, EvalError>,
     ) -> Result<T, TemplateError> {
         let fresh;
-        let compiled = match self.known.get(expression) {
+        let compile = if formula.is_written { Expression::compile } else { Expression::compile_computed };
+        let compiled = match self.known.get(&formula.text) {
             Some(known) => known,
             None => {
-                fresh = Expression::compile(expression)
+                fresh = compile(&formula.text)
                     .map_err(|reason| TemplateError::Syntax { path: path.to_string(), reason })?;
                 &fresh
             }
         };
         run(compiled).map_err(|reason| TemplateError::Expression {
             path: path.to_string(),
-            expression: expression.to_owned(),
-            reason: reason.in_expression(expression),
+            expression: formula.shown().to_owned(),
+            reason: reason.in_expression(formula.shown()),
         })
     }
 
@@ -364,12 +411,8 @@ impl Substitution<'_> {
     }
 }
 
-fn shallow(expression: &str, path: &Path<'_>, given: String) -> TemplateError {
-    TemplateError::Shallow {
-        path: path.to_string(),
-        expression: expression.to_owned(),
-        given: super::shorten(&given).into_owned(),
-    }
+fn shallow(formula: &Formula, path: &Path<'_>, given: ValueShape) -> TemplateError {
+    TemplateError::Shallow { path: path.to_string(), expression: formula.shown().to_owned(), given }
 }
 
 #[cfg(test)]

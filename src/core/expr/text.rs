@@ -22,14 +22,6 @@ pub(super) fn encode(datum: &Datum<'_>, runtime: &Runtime) -> Result<String, Eva
     Ok(writer.out)
 }
 
-/// A datum as a message shows it: its beginning if it is long.
-pub(super) fn brief(datum: &Datum<'_>) -> String {
-    match datum {
-        Datum::Scope(_) => "the whole context".to_owned(),
-        _ => super::shorten(&format!("{datum:?}")).into_owned(),
-    }
-}
-
 /// Each byte that is no UTF-8 as one U+FFFD, as Go's JSON encoder does (the standard library joins some of them).
 pub(super) fn repair(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());

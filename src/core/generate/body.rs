@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::core::resource::ObjectKey;
+use crate::core::shape::ValueShape;
 
 use super::diff::BOOKKEEPING;
 use super::error::Cause;
@@ -13,8 +14,7 @@ pub(super) fn dress(body: &mut Map<String, Value>, key: &ObjectKey) -> Result<()
         None | Some(Value::Null) => {}
         Some(kind) if *kind == key.gvk.kind => {}
         Some(other) => {
-            let said = other.as_str().map_or_else(|| other.to_string(), str::to_owned);
-            return Err(Cause::OtherKind { body: said, target: key.gvk.kind.clone() });
+            return Err(Cause::OtherKind { body: ValueShape::of(other), target: key.gvk.kind.clone() });
         }
     }
     body.insert("apiVersion".to_owned(), key.gvk.api_version().into());
@@ -24,7 +24,7 @@ pub(super) fn dress(body: &mut Map<String, Value>, key: &ObjectKey) -> Result<()
         *metadata = Value::Object(Map::new());
     }
     let Value::Object(metadata) = metadata else {
-        return Err(Cause::NotObject { what: "metadata", found: metadata.to_string() });
+        return Err(Cause::NotObject { what: "metadata", found: ValueShape::of(metadata) });
     };
     metadata.insert("name".to_owned(), key.name.as_str().into());
     match &key.namespace {
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn another_kind_in_the_body_is_an_error() {
         let mut body = json!({"kind": "ConfigMap"}).as_object().expect("an object").clone();
-        let expected = Cause::OtherKind { body: "ConfigMap".into(), target: "Secret".into() };
+        let expected = Cause::OtherKind { body: ValueShape::Text(9), target: "Secret".into() };
         assert_eq!(dress(&mut body, &key(None)), Err(expected));
         let mut body = json!({"metadata": []}).as_object().expect("an object").clone();
         assert!(matches!(dress(&mut body, &key(None)), Err(Cause::NotObject { what: "metadata", .. })));

@@ -11,6 +11,7 @@ mod load;
 use serde_json::Value;
 
 use crate::core::expr::{Expression, Template};
+use crate::core::generate::api_path::PathPattern;
 use crate::core::problem::FieldPath;
 
 pub use call::Call;
@@ -71,6 +72,8 @@ pub struct Variable {
 pub struct ApiCall {
     /// `{urlPath, method, data, service}`, substituted as a whole.
     pub call: Template,
+    /// What the `urlPath` can become.
+    pub path: PathPattern,
     pub query: Option<Query>,
     /// Used as it is when the call fails.
     pub default: Option<Value>,

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::core::expr::{EvalError, Lookup, TemplateError};
 use crate::core::problem::FieldPath;
 use crate::core::resource::ObjectKey;
+use crate::core::shape::ValueShape;
 
 use super::gate::Refusal;
 
@@ -26,6 +27,7 @@ pub struct RuleError {
     pub cause: Box<Cause>,
 }
 
+/// What went wrong. Of values there is only the shape: see [`ValueShape`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
@@ -38,7 +40,7 @@ pub enum Cause {
     Gate(#[from] Refusal),
     /// A name, kind, … that did not become text.
     #[error("`{field}` must become text, but became {found}")]
-    NotText { field: &'static str, found: String },
+    NotText { field: &'static str, found: ValueShape },
     #[error("`{field}` came out empty")]
     Empty { field: &'static str },
     /// Nothing is wrong yet: a fact is missing. Never leaves the evaluation.
@@ -50,12 +52,17 @@ pub enum Cause {
     Unreadable { what: String, reason: String },
     #[error("{key} is wanted twice by this rule; make the name unique, for example with `{{{{ elementIndex }}}}`")]
     Collision { key: Box<ObjectKey> },
-    #[error("the body says kind `{body}`, but the target is of kind `{target}`")]
-    OtherKind { body: String, target: String },
+    #[error("`kind` of the body, {body}, is not the kind of the target, `{target}`")]
+    OtherKind { body: ValueShape, target: String },
     #[error("`{what}` must be a mapping, but became {found}")]
-    NotObject { what: &'static str, found: String },
+    NotObject { what: &'static str, found: ValueShape },
     #[error("{0}")]
-    Shape(String),
+    Malformed(&'static str),
+    /// What it panicked about may be a value, and is not kept.
+    #[error(
+        "the evaluation panicked; this is a bug in Writ, and the rule is not asked again until the policy or the object changes"
+    )]
+    Panicked,
     #[error("more than {limit} {what}; the rule asks for more than its budget")]
     Budget { what: &'static str, limit: usize },
 }
@@ -72,6 +79,12 @@ impl Cause {
             Self::Template(error) => error.needs().map(Some),
             _ => None,
         }
+    }
+}
+
+impl RuleError {
+    pub fn is_panic(&self) -> bool {
+        matches!(*self.cause, Cause::Panicked)
     }
 }
 

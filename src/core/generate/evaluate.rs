@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::core::condition::{Conditions, Unresolved};
+use crate::core::condition::{Conditions, Resolver, Unresolved};
 use crate::core::expr::{Runtime, Scope, Template};
 use crate::core::matching::{NeedsNamespaceLabels, Operation, Outcome, Request};
 use crate::core::problem::FieldPath;
@@ -39,6 +39,8 @@ pub enum Evaluation {
     Excepted { by: ExceptionKey },
     /// The rule has nothing to do with this trigger.
     NotApplicable { because: String },
+    /// The trigger is out of reach of the policy. What was generated before is kept: nobody asked for its deletion.
+    OutOfReach { because: String },
     /// Fetch these, add them to the facts (absence is a fact too), evaluate again.
     Needs(BTreeSet<Fetch>),
 }
@@ -55,8 +57,27 @@ pub enum Applicability {
     Needs(Fetch),
 }
 
-/// Evaluates a rule for a trigger, as far as the facts go.
+/// Evaluates a rule for a trigger, as far as the facts go. A panic is an error of this evaluation and of nothing else: policies
+/// are written by many, and one that meets a fault of the engine must not end the work of the others.
 pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
+    guarded(|| evaluate_once(rule, trigger, facts))
+        .unwrap_or_else(|Panicked| Err(rule.error(rule.field.clone(), Cause::Panicked)))
+}
+
+/// What it was doing is lost.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Panicked;
+
+/// Runs a part of the engine. Whatever it was changing when it panicked is dropped with it, or is a cache that is filled anew.
+pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map_err(|_| Panicked)
+}
+
+fn evaluate_once(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluation, RuleError> {
+    let gate = Gate::new(&rule.reach, &facts.bounds);
+    if let Err(refusal) = trigger.keys().try_for_each(|key| gate.trigger(&key)) {
+        return Ok(Evaluation::OutOfReach { because: refusal.to_string() });
+    }
     match exempt(rule, trigger, facts)? {
         Exempt::No => {}
         Exempt::By(key) => return Ok(Evaluation::Excepted { by: key.clone() }),
@@ -78,7 +99,7 @@ pub fn evaluate(rule: &Rule, trigger: &Trigger, facts: &Facts) -> Result<Evaluat
     };
     let runtime = facts.runtime();
     let home = rule.policy.namespace.as_deref().unwrap_or("default");
-    let session = Session::new(Gate::new(&rule.reach, &facts.outbound), facts, home);
+    let session = Session::new(gate, facts, home);
     let base = Base::new(trigger, &request);
     let scope = Frame::of_rule(&session, &base, &rule.context);
     match preconditions(rule, &scope, &session, &runtime)? {
@@ -150,7 +171,7 @@ pub(super) fn with_namespace_labels<T>(
             Ok(answer) => return Ok(Ok(answer)),
             Err(needed) => needed.namespace,
         };
-        let gate = Gate::new(&rule.reach, &facts.outbound);
+        let gate = Gate::new(&rule.reach, &facts.bounds);
         let fetch = gate.namespace(&needed).map_err(|refusal| error(refusal.into()))?;
         labels = match facts.answer(&fetch) {
             None => return Ok(Err(fetch)),
@@ -163,7 +184,7 @@ pub(super) fn with_namespace_labels<T>(
             }
         };
     }
-    Err(error(Cause::Shape("the labels of the namespace were asked for twice".to_owned())))
+    Err(error(Cause::Malformed("the labels of the namespace were asked for twice")))
 }
 
 /// Evaluates until nothing is missing, answering each request at once. Ends after a bounded number of rounds.
@@ -194,8 +215,7 @@ pub(super) fn hold(
     scope: &dyn Scope,
     runtime: &Runtime,
 ) -> Result<Option<String>, Unresolved<Cause>> {
-    let verdict =
-        conditions.evaluate(&mut |operand: &Template| operand.substitute(scope, runtime).map_err(Cause::from))?;
+    let verdict = conditions.evaluate(&mut Operands { scope, runtime })?;
     if verdict.holds {
         return Ok(None);
     }
@@ -204,6 +224,24 @@ pub(super) fn hold(
         "" => failure,
         message => format!("{message} ({failure})"),
     }))
+}
+
+/// Substitutes the operands of conditions, and pays for comparing them from the budget of the evaluation.
+struct Operands<'o> {
+    scope: &'o dyn Scope,
+    runtime: &'o Runtime,
+}
+
+impl Resolver<Template, Cause> for Operands<'_> {
+    fn resolve(&mut self, operand: &Template) -> Result<Value, Cause> {
+        operand.substitute(self.scope, self.runtime).map_err(Cause::from)
+    }
+
+    fn pay(&mut self, steps: usize) -> Result<(), Cause> {
+        self.runtime
+            .pay("the comparison", steps)
+            .map_err(|reason| Cause::Expression { expression: "preconditions".to_owned(), reason: Box::new(reason) })
+    }
 }
 
 enum Verdict {
@@ -221,8 +259,14 @@ fn preconditions(
     match hold(&rule.preconditions, scope, runtime) {
         Ok(None) => Ok(Verdict::Holds),
         Ok(Some(because)) => Ok(Verdict::Fails { because: format!("preconditions: {because}") }),
-        Err(unresolved) if session.waits_for(&unresolved.error) => Ok(Verdict::Waits),
-        Err(unresolved) => Err(rule.error(unresolved.field(&rule.field.field("preconditions")), unresolved.error)),
+        Err(unresolved) => {
+            let field = unresolved.field(&rule.field.field("preconditions"));
+            match session.waits_for(&unresolved.error) {
+                Ok(true) => Ok(Verdict::Waits),
+                Ok(false) => Err(rule.error(field, unresolved.error)),
+                Err(refusal) => Err(rule.error(field, refusal.into())),
+            }
+        }
     }
 }
 

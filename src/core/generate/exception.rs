@@ -146,13 +146,13 @@ fn conditions_hold(
         Some(_) => Cow::Borrowed(trigger.request()),
         None => trigger.request_on_old().map_or(Cow::Borrowed(trigger.request()), Cow::Owned),
     };
-    let session = Session::new(Gate::new(&rule.reach, &facts.outbound), facts, &exception.key.namespace);
+    let session = Session::new(Gate::new(&rule.reach, &facts.bounds), facts, &exception.key.namespace);
     let base = Base::new(trigger, &request);
     // What the context of the rule declares is unknown here: exceptions are written for many rules.
     let scope = Frame::of_rule(&session, &base, &[]);
     match hold(&exception.conditions, &scope, &facts.runtime()) {
         Ok(failure) => Ok(failure.is_none()),
-        Err(unresolved) if session.waits_for(&unresolved.error) => Err(session.take_needs()),
+        Err(unresolved) if session.waits_for(&unresolved.error) == Ok(true) => Err(session.take_needs()),
         Err(_) => Ok(false),
     }
 }

@@ -11,13 +11,15 @@ use crate::core::condition::Conditions;
 use crate::core::expr::{Runtime, Scope, Template};
 use crate::core::problem::FieldPath;
 use crate::core::resource::{Gvk, ObjectKey, text_at};
+use crate::core::scalar::json_text::json_bytes;
+use crate::core::shape::ValueShape;
 
 use super::body::{dress, strip};
 use super::context::{Frame, Session};
 use super::error::Cause;
 use super::facts::Answer;
+use super::gate::KindText;
 use super::identity::{Selection, gvk_of, key_of, source_key, text};
-use super::json_bytes;
 use super::labels;
 use super::plan::{Failure, Mode, Place, Plan, Source, Target};
 use super::rule::{Loop, Output, Pattern, Rule, Targets};
@@ -152,7 +154,7 @@ impl<'e> Expansion<'e> {
                 Some(Value::Object(body)) => body,
                 None | Some(Value::Null) => Map::new(),
                 Some(other) => {
-                    let cause = Cause::NotObject { what: "data", found: other.to_string() };
+                    let cause = Cause::NotObject { what: "data", found: ValueShape::of(&other) };
                     return Err((pattern.field.field("data"), cause));
                 }
             };
@@ -215,7 +217,9 @@ impl<'e> Expansion<'e> {
             };
             for source in sources {
                 let from = ObjectKey { gvk: gvk.clone(), ..ObjectKey::of(source) };
-                let namespace = (!selection.target.is_empty()).then(|| selection.target.clone());
+                // The namespace of a copy that lives in none is ignored, as a warning says when the policy is admitted.
+                let is_ignored = from.namespace.is_none() && pattern.kind_text(gvk) == KindText::Literal;
+                let namespace = Some(&selection.target).filter(|target| !is_ignored && !target.is_empty()).cloned();
                 if from.namespace == namespace {
                     continue;
                 }
@@ -300,7 +304,8 @@ impl<'e> Expansion<'e> {
             return Ok(());
         }
         let at = |cause: Cause| (pattern.field.clone(), cause);
-        self.session.gate.target(&key).map_err(|refusal| at(refusal.into()))?;
+        let kind = pattern.kind_text(&key.gvk);
+        let key = self.session.gate.target(key, kind).map_err(|refusal| at(refusal.into()))?;
         if self.taken.contains(&key) {
             return Err(at(Cause::Collision { key: Box::new(key) }));
         }
@@ -311,7 +316,7 @@ impl<'e> Expansion<'e> {
             Value::Object(_) => {}
             Value::Null => *labels = Value::Object(Map::new()),
             other => {
-                return Err(at(Cause::NotObject { what: "metadata.labels", found: other.to_string() }));
+                return Err(at(Cause::NotObject { what: "metadata.labels", found: ValueShape::of(other) }));
             }
         }
         labels::put(labels.as_object_mut().expect("an object just above"), self.cause, source.as_ref());
@@ -340,10 +345,14 @@ impl<'e> Expansion<'e> {
 
     fn record(&mut self, place: Place, result: Result<(), Fault>) {
         let Err((field, cause)) = result else { return };
-        if self.session.waits_for(&cause) {
-            self.waiting = true;
-            return;
-        }
+        let cause = match self.session.waits_for(&cause) {
+            Ok(true) => {
+                self.waiting = true;
+                return;
+            }
+            Ok(false) => cause,
+            Err(refusal) => refusal.into(),
+        };
         self.spent |= matches!(cause, Cause::Budget { .. });
         self.plan.failures.push(Failure { place, error: self.rule.error(field, cause) });
     }

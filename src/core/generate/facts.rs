@@ -6,14 +6,13 @@ use std::sync::Arc;
 use ::core::net::IpAddr;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
-use crate::core::expr::Runtime;
+use crate::core::expr::{Runtime, Seed};
 use crate::core::limits::Limits;
 use crate::core::resource::text_at;
 
+use super::bounds::InstallBounds;
 use super::fetch::Fetch;
-use super::gate::Outbound;
 use super::rule::Rule;
 use super::trigger::Trigger;
 
@@ -23,10 +22,10 @@ pub struct Facts {
     /// The time that `time_now()` tells.
     pub now: Timestamp,
     /// The seed of `random()`: the same seed gives the same texts.
-    pub seed: u64,
+    pub seed: Seed,
     pub limits: Limits,
-    /// Hosts that policies may call.
-    pub outbound: Outbound,
+    /// What limits every rule of the install.
+    pub bounds: InstallBounds,
     /// There is nobody to ask beyond what was given: entries that need a service, a registry or a global entry are skipped,
     /// as if they were not written.
     pub offline: bool,
@@ -51,12 +50,12 @@ pub enum Answer {
 }
 
 impl Facts {
-    pub fn new(now: Timestamp, seed: u64) -> Self {
+    pub fn new(now: Timestamp, seed: impl Into<Seed>, bounds: InstallBounds) -> Self {
         Self {
             now,
-            seed,
+            seed: seed.into(),
             limits: Limits::default(),
-            outbound: Outbound::default(),
+            bounds,
             offline: false,
             given: Map::new(),
             given_each: Vec::new(),
@@ -74,26 +73,20 @@ impl Facts {
 
     /// The runtime of one evaluation, with the hosts that are known.
     pub(super) fn runtime(&self) -> Runtime {
-        let runtime = Runtime::new(self.now, self.seed).with_limits(self.limits.expressions);
+        let runtime = Runtime::new(self.now, self.seed.clone()).with_limits(self.limits.expressions);
         self.answers.iter().fold(runtime, |runtime, (fetch, answer)| match fetch {
-            Fetch::Host(name) => runtime.with_host(name.as_str(), addresses(answer)),
+            Fetch::Host(host) => runtime.with_host(host.name(), addresses(answer)),
             _ => runtime,
         })
     }
 }
 
 /// The seed of a rule for a trigger. One trigger gets the same `random()` texts from one rule again and again, or a rule that
-/// synchronizes would never rest; the salt is what a cluster has of its own.
-pub fn seed(salt: &str, rule: &Rule, trigger: &Trigger) -> u64 {
-    let mut digest = Sha256::new();
+/// synchronizes would never rest; `root` is the seed of the install, which only Writ and those who may read its Secret know.
+pub fn seed(root: &Seed, rule: &Rule, trigger: &Trigger) -> Seed {
     let object = trigger.object().or_else(|| trigger.old_object());
     let uid = object.map(|object| text_at(object, &["metadata", "uid"])).unwrap_or_default();
-    for text in [salt, &rule.policy.to_string(), &rule.name, uid] {
-        digest.update(text.as_bytes());
-        digest.update([0]);
-    }
-    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest.finalize());
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    root.derive(&[&rule.policy.to_string(), &rule.name, uid])
 }
 
 impl Answer {
@@ -106,7 +99,11 @@ fn addresses(answer: &Answer) -> Result<Vec<IpAddr>, String> {
     match answer {
         Answer::Found(found) => {
             let texts = found.as_array().into_iter().flatten().filter_map(Value::as_str);
-            texts.map(|text| text.parse().map_err(|_| format!("`{text}` is no address"))).collect()
+            texts
+                .map(|text| {
+                    text.parse().map_err(|_| "the name service gave something that is not an address".to_owned())
+                })
+                .collect()
         }
         Answer::Absent => Err("no such host".to_owned()),
         Answer::Failed(reason) => Err(reason.clone()),

@@ -30,7 +30,7 @@ pub enum Fetch {
     /// The data of a global context entry, or of one of its projections.
     Global(GlobalFetch),
     /// The addresses of a host name.
-    Host(String),
+    Host(HostFetch),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +63,9 @@ pub struct ServiceFetch {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageFetch(pub(super) String);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostFetch(pub(super) String);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GlobalFetch {
@@ -142,6 +145,12 @@ pub fn readings(name: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     std::iter::once((name, None)).chain(split)
 }
 
+impl HostFetch {
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
 impl ImageFetch {
     pub fn reference(&self) -> &str {
         &self.0
@@ -155,6 +164,8 @@ impl fmt::Debug for ServiceFetch {
     }
 }
 
+/// Who is asked for what. Parameters, selectors, hosts to resolve and image references may hold values that were looked up, so
+/// they are not shown.
 impl fmt::Display for Fetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -164,19 +175,16 @@ impl fmt::Display for Fetch {
                 if let Some(namespace) = &list.namespace {
                     write!(f, " in namespace {namespace}")?;
                 }
-                if !list.selector.is_empty() {
-                    write!(f, " with labels {}", list.selector)?;
-                }
-                Ok(())
+                if list.selector.is_empty() { Ok(()) } else { f.write_str(" by labels") }
             }
             Self::Call(call) => {
                 let verb = if call.body.is_some() { "POST" } else { "GET" };
-                write!(f, "{verb} {}", call.path)
+                write!(f, "{verb} {}", call.path.without_query())
             }
             Self::Service(service) => write!(f, "service {}", service.url),
-            Self::Image(image) => write!(f, "image {}", image.0),
+            Self::Image(_) => f.write_str("an image"),
             Self::Global(global) => write!(f, "global context entry {}", global.name),
-            Self::Host(name) => write!(f, "addresses of host {name}"),
+            Self::Host(_) => f.write_str("addresses of a host"),
         }
     }
 }

@@ -1,19 +1,23 @@
 //! The gate: every look-up and every target of a rule passes here, and only here.
 //!
-//! The reach of the policy is an argument of the constructor, so no caller can forget it. A namespaced Policy cannot leave its
-//! namespace, neither reading nor writing; a path that does not parse is refused; calls that leave the cluster are refused
-//! unless an operator has named the host, to the own machine unless that is done without wildcards, and to where clouds hand
-//! out credentials always; a POST to the API server may only ask a question.
+//! The reach of the policy and the bounds of the install are arguments of the constructor, so no caller can forget them. A
+//! namespaced Policy cannot leave its namespace, neither reading nor writing, and the scope of a kind is what discovery
+//! reports: the API server drops the namespace of a cluster-scoped object, so `metadata.namespace` proves nothing. The
+//! install's own namespace is out of reach for every policy. A path that does not parse is refused; calls that leave the
+//! cluster are refused unless an operator has named the host, to the own machine unless that is done without wildcards, and
+//! to where clouds hand out credentials always; a POST to the API server may only ask a question.
 
 use std::collections::BTreeSet;
 
 use ::core::net::IpAddr;
 
+use crate::core::kinds::Scope;
 use crate::core::resource::{Gvk, ObjectKey};
 use crate::core::scalar::wildcard;
 
-use super::api_path::{ApiPath, PathError};
-use super::fetch::{ApiFetch, Fetch, GlobalFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
+use super::api_path::{ApiPath, PathError, PathPattern};
+use super::bounds::InstallBounds;
+use super::fetch::{ApiFetch, Fetch, GlobalFetch, HostFetch, ImageFetch, ListFetch, ObjectFetch, ServiceFetch};
 use super::service_url::{ServiceUrl, Sort, sort};
 
 /// How far a policy reaches.
@@ -33,7 +37,20 @@ pub struct Outbound(BTreeSet<String>);
 #[derive(Clone, Copy, Debug)]
 pub struct Gate<'g> {
     reach: &'g Reach,
-    outbound: &'g Outbound,
+    bounds: &'g InstallBounds,
+}
+
+/// An object that may be written. Only a gate makes one, so nothing is written that did not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteTarget(ObjectKey);
+
+/// How a policy names a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KindText {
+    /// Written out, so that the author was asked about this very kind.
+    Literal,
+    /// By a variable: the author was asked about every kind of the namespace that the policy names.
+    Variable,
 }
 
 /// Why something does not pass.
@@ -42,6 +59,18 @@ pub struct Gate<'g> {
 pub enum Refusal {
     #[error("{what} is outside namespace {namespace}, which a Policy of that namespace cannot leave")]
     OutOfReach { what: String, namespace: String },
+    #[error("{what} is cluster-scoped, and a Policy of namespace {namespace} reaches only what lives in its namespace")]
+    ClusterScoped { what: String, namespace: String },
+    #[error("the cluster does not serve {what}; a Policy waits until its scope is known")]
+    UnknownScope { what: String },
+    #[error("{what} is cluster-scoped, but namespace `{namespace}` is named for it")]
+    Misplaced { what: String, namespace: String },
+    #[error("{what} is out of reach: no rule reads or writes the namespace that Writ is installed in")]
+    OwnNamespace { what: String },
+    #[error("{what} is a policy; its kind must be written out, because its author is asked for what it may do")]
+    GeneratedPolicy { what: String },
+    #[error("`{path}` is not what its author was asked about; a variable may only stand for one part of a path")]
+    OtherPath { path: String },
     #[error(transparent)]
     Path(#[from] PathError),
     #[error("a POST to `{path}` could change the cluster; only access and token reviews may be posted")]
@@ -80,39 +109,78 @@ impl Outbound {
     }
 }
 
+impl WriteTarget {
+    pub fn key(&self) -> &ObjectKey {
+        &self.0
+    }
+}
+
 impl<'g> Gate<'g> {
-    pub fn new(reach: &'g Reach, outbound: &'g Outbound) -> Self {
-        Self { reach, outbound }
+    pub fn new(reach: &'g Reach, bounds: &'g InstallBounds) -> Self {
+        Self { reach, bounds }
+    }
+
+    /// Whether an object may set a rule off. That a Policy is about objects of its namespace is for match blocks to see; a
+    /// pattern of kinds may select the Namespace object itself, which is cluster-scoped.
+    pub fn trigger(&self, key: &ObjectKey) -> Result<(), Refusal> {
+        self.spare_install(key)?;
+        match self.reach {
+            Reach::Namespace(own) if self.bounds.scope(&key.gvk) == Some(Scope::Cluster) => {
+                Err(Refusal::ClusterScoped { what: key.to_string(), namespace: own.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads one object.
     pub fn object(&self, gvk: Gvk, namespace: &str, name: &str) -> Result<Fetch, Refusal> {
-        let key = key(gvk, namespace, name);
-        self.stay(key.namespace.as_deref(), || key.to_string())?;
-        Ok(Fetch::Object(ObjectFetch(key)))
+        Ok(Fetch::Object(ObjectFetch(self.place(key(gvk, namespace, name))?)))
     }
 
-    /// Reads the labels of the namespace that a trigger lives in. The Namespace object is cluster-scoped, but a policy
-    /// may know its own.
+    /// Reads the labels of the namespace that a trigger lives in. The Namespace object is cluster-scoped, but match blocks of
+    /// a policy may select by the labels of its own; expressions never see it.
     pub fn namespace(&self, name: &str) -> Result<Fetch, Refusal> {
         let key = key(Gvk::new("v1", "Namespace"), "", name);
-        self.stay(Some(name), || key.to_string())?;
-        Ok(Fetch::Object(ObjectFetch(key)))
+        self.spare_install(&key)?;
+        match self.reach {
+            Reach::Namespace(own) if own != name => {
+                Err(Refusal::OutOfReach { what: key.to_string(), namespace: own.clone() })
+            }
+            _ => Ok(Fetch::Object(ObjectFetch(key))),
+        }
     }
 
     /// Lists objects by label.
     pub fn list(&self, gvk: Gvk, namespace: &str, selector: String) -> Result<Fetch, Refusal> {
-        let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
-        self.stay(namespace.as_deref(), || format!("list of {gvk}"))?;
-        Ok(Fetch::List(ListFetch { gvk, namespace, selector }))
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        if namespace.is_some_and(|namespace| self.bounds.is_own(namespace)) {
+            return Err(Refusal::OwnNamespace { what: format!("list of {gvk}") });
+        }
+        self.stay(self.bounds.scope(&gvk), namespace, || format!("list of {gvk}"))?;
+        Ok(Fetch::List(ListFetch { namespace: namespace.map(str::to_owned), gvk, selector }))
     }
 
-    /// Calls the API server.
-    pub fn call(&self, path: &str, body: Option<String>) -> Result<Fetch, Refusal> {
+    /// Calls the API server. `asked` is what the policy writes down, and what its author was asked about.
+    pub fn call(&self, path: &str, body: Option<String>, asked: &PathPattern) -> Result<Fetch, Refusal> {
         let path = ApiPath::parse(path)?;
-        self.stay(path.namespace(), || path.to_string())?;
+        let what = || path.without_query().to_string();
+        if path.namespace().is_some_and(|namespace| self.bounds.is_own(namespace)) {
+            return Err(Refusal::OwnNamespace { what: what() });
+        }
+        match &path {
+            ApiPath::Resource(resource) => {
+                let scope = || self.bounds.scope_of_resource(&resource.group, &resource.resource);
+                // Only a Policy needs to know: a path that names a namespace for a cluster-scoped resource is not served.
+                let scope = if *self.reach == Reach::Cluster { None } else { scope() };
+                self.stay(scope, resource.namespace.as_deref(), what)?;
+            }
+            ApiPath::Discovery(_) => self.stay(Some(Scope::Cluster), None, what)?,
+        }
         if body.is_some() && !is_review(&path) {
-            return Err(Refusal::Post { path: path.to_string() });
+            return Err(Refusal::Post { path: what() });
+        }
+        if !asked.covers(&path) {
+            return Err(Refusal::OtherPath { path: what() });
         }
         Ok(Fetch::Call(ApiFetch { path, body }))
     }
@@ -126,10 +194,10 @@ impl<'g> Gate<'g> {
         ca_bundle: Option<String>,
         body: Option<String>,
     ) -> Result<Fetch, Refusal> {
-        self.stay(None, || format!("service {}", shown(url)))?;
+        self.leave_cluster(|| format!("service {}", shown(url)))?;
         let url = ServiceUrl::parse(url).map_err(|reason| Refusal::Url { url: shown(url), reason })?;
-        self.leave(url.host())?;
-        let named = self.outbound.names(url.host());
+        self.call_host(url.host())?;
+        let named = self.bounds.outbound().names(url.host());
         if let Ok(address) = url.host().parse() {
             check_address(address, named)?;
         }
@@ -138,8 +206,15 @@ impl<'g> Gate<'g> {
 
     /// Reads manifest and configuration of an image from its registry.
     pub fn image(&self, registry: &str, reference: &str) -> Result<Fetch, Refusal> {
-        self.leave(registry.split(':').next().unwrap_or(registry))?;
+        self.leave_cluster(|| format!("registry {registry}"))?;
+        self.call_host(registry.split(':').next().unwrap_or(registry))?;
         Ok(Fetch::Image(ImageFetch(reference.to_owned())))
+    }
+
+    /// Looks up the addresses of a host.
+    pub fn host(&self, name: &str) -> Result<Fetch, Refusal> {
+        self.leave_cluster(|| format!("host {name}"))?;
+        Ok(Fetch::Host(HostFetch(name.to_owned())))
     }
 
     /// Asks for what is kept under a name. Where that lies is known to whoever keeps it: [`GlobalEntry::check_reach`] decides.
@@ -149,22 +224,86 @@ impl<'g> Gate<'g> {
         Fetch::Global(GlobalFetch { name: name.to_owned(), reach: self.reach.clone() })
     }
 
-    /// Lets a finished target pass, judged by what will be written.
-    pub fn target(&self, target: &ObjectKey) -> Result<(), Refusal> {
-        self.stay(target.namespace.as_deref(), || target.to_string())
+    /// Whether the objects of a resource may be read, in one namespace or in all.
+    pub fn resource(&self, group: &str, resource: &str, namespace: Option<&str>) -> Result<(), Refusal> {
+        if namespace.is_some_and(|namespace| self.bounds.is_own(namespace)) {
+            return Err(Refusal::OwnNamespace { what: format!("list of {resource}") });
+        }
+        self.stay(self.bounds.scope_of_resource(group, resource), namespace, || format!("list of {resource}"))
     }
 
-    fn stay(&self, namespace: Option<&str>, what: impl FnOnce() -> String) -> Result<(), Refusal> {
+    /// Lets a finished target pass: the key under which it will be written.
+    pub fn target(&self, target: ObjectKey, kind: KindText) -> Result<ObjectKey, Refusal> {
+        if kind == KindText::Variable && is_policy_group(&target.gvk.group) {
+            return Err(Refusal::GeneratedPolicy { what: target.to_string() });
+        }
+        self.place(target)
+    }
+
+    /// Lets a write pass, judged by the object as it is sent and the scope of the resource that it is sent to.
+    pub fn write(&self, object: ObjectKey, scope: Scope) -> Result<WriteTarget, Refusal> {
+        self.place_in(object, Some(scope)).map(WriteTarget)
+    }
+
+    fn place(&self, key: ObjectKey) -> Result<ObjectKey, Refusal> {
+        let scope = self.bounds.scope(&key.gvk);
+        self.place_in(key, scope)
+    }
+
+    /// Where an object really is. One that names no namespace although its kind lives in them is in `default`: of a kind that
+    /// is known only when the rule runs, no check at admission could demand one.
+    fn place_in(&self, mut key: ObjectKey, scope: Option<Scope>) -> Result<ObjectKey, Refusal> {
+        if scope == Some(Scope::Namespaced) && key.namespace.is_none() {
+            key.namespace = Some("default".to_owned());
+        }
+        self.spare_install(&key)?;
+        self.stay(scope, key.namespace.as_deref(), || key.to_string())?;
+        Ok(key)
+    }
+
+    fn spare_install(&self, key: &ObjectKey) -> Result<(), Refusal> {
+        if self.bounds.owns(key) { Err(Refusal::OwnNamespace { what: key.to_string() }) } else { Ok(()) }
+    }
+
+    /// Keeps a Policy in its namespace, and everybody from naming a namespace where there is none: the author was asked about
+    /// that namespace, and the object would be written for the whole cluster.
+    fn stay(
+        &self,
+        scope: Option<Scope>,
+        namespace: Option<&str>,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Refusal> {
+        match (self.reach, scope, namespace) {
+            (Reach::Namespace(own), Some(Scope::Cluster), _) => {
+                Err(Refusal::ClusterScoped { what: what(), namespace: own.clone() })
+            }
+            (Reach::Namespace(own), _, namespace) if namespace != Some(own) => {
+                Err(Refusal::OutOfReach { what: what(), namespace: own.clone() })
+            }
+            (Reach::Namespace(_), None, _) => Err(Refusal::UnknownScope { what: what() }),
+            (Reach::Cluster, Some(Scope::Cluster), Some(namespace)) => {
+                Err(Refusal::Misplaced { what: what(), namespace: namespace.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing outside the cluster is in a namespace.
+    fn leave_cluster(&self, what: impl FnOnce() -> String) -> Result<(), Refusal> {
         match self.reach {
             Reach::Cluster => Ok(()),
-            Reach::Namespace(own) if namespace == Some(own) => Ok(()),
             Reach::Namespace(own) => Err(Refusal::OutOfReach { what: what(), namespace: own.clone() }),
         }
     }
 
-    fn leave(&self, host: &str) -> Result<(), Refusal> {
-        if self.outbound.permits(host) { Ok(()) } else { Err(Refusal::Outbound { host: host.to_owned() }) }
+    fn call_host(&self, host: &str) -> Result<(), Refusal> {
+        if self.bounds.outbound().permits(host) { Ok(()) } else { Err(Refusal::Outbound { host: host.to_owned() }) }
     }
+}
+
+/// Groups whose objects make an engine act: whoever writes one acts with the permissions of that engine.
+pub fn is_policy_group(group: &str) -> bool {
+    matches!(group, "kyverno.io" | "policies.kyverno.io")
 }
 
 fn key(gvk: Gvk, namespace: &str, name: &str) -> ObjectKey {
@@ -212,119 +351,4 @@ pub(super) fn check_address(address: IpAddr, named: bool) -> Result<(), Refusal>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn secret() -> Gvk {
-        Gvk::new("v1", "Secret")
-    }
-
-    #[test]
-    fn a_namespaced_policy_stays_at_home() {
-        let (reach, outbound) = (Reach::Namespace("a".into()), Outbound::new(["*".to_owned()]));
-        let gate = Gate::new(&reach, &outbound);
-        assert!(gate.object(secret(), "a", "s").is_ok());
-        assert!(gate.namespace("a").is_ok());
-        assert!(gate.list(secret(), "a", String::new()).is_ok());
-        assert!(gate.call("/api/v1/namespaces/a/pods", None).is_ok());
-        assert!(gate.call("/api/v1/namespaces/a", None).is_ok());
-        for refused in [
-            gate.object(secret(), "b", "s"),
-            gate.object(Gvk::new("v1", "Node"), "", "n"),
-            gate.namespace("b"),
-            gate.list(secret(), "", String::new()),
-            gate.call("/api/v1/namespaces/b/pods", None),
-            gate.call("/api/v1/namespaces", None),
-            gate.call("/version", None),
-            gate.service("https://a.example", Vec::new(), None, None),
-        ] {
-            assert!(matches!(refused, Err(Refusal::OutOfReach { .. })), "{refused:?}");
-        }
-        let elsewhere = ObjectKey { gvk: secret(), namespace: Some("b".into()), name: "s".into() };
-        assert!(gate.target(&elsewhere).is_err());
-        assert!(gate.target(&ObjectKey { namespace: None, ..elsewhere }).is_err());
-    }
-
-    #[test]
-    fn a_name_may_not_stand_for_any_address() {
-        let fetch = |outbound: &Outbound| match Gate::new(&Reach::Cluster, outbound).service(
-            "http://a.svc",
-            Vec::new(),
-            None,
-            None,
-        ) {
-            Ok(Fetch::Service(fetch)) => fetch,
-            other => panic!("{other:?}"),
-        };
-        let (fetch, named) = (fetch(&Outbound::any()), fetch(&Outbound::new(["A.svc".to_owned()])));
-        let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().expect("an address")).collect();
-        assert!(fetch.connectable(addresses(&["10.0.0.1", "fd00::1"])).is_ok());
-        // One bad address among good ones is how a check is outwitted.
-        let refused = fetch.connectable(addresses(&["10.0.0.1", "169.254.169.254"]));
-        assert!(matches!(refused, Err(Refusal::LinkLocal { .. })), "{refused:?}");
-        assert!(named.connectable(addresses(&["fd00:ec2::254"])).is_err(), "by whatever name");
-        let refused = fetch.connectable(addresses(&["127.0.0.1"]));
-        assert!(matches!(refused, Err(Refusal::OwnMachine { .. })), "{refused:?}");
-        assert!(named.connectable(addresses(&["127.0.0.1"])).is_ok());
-    }
-
-    #[test]
-    fn secrets_of_a_call_are_not_shown() {
-        let outbound = Outbound::any();
-        let headers = vec![("Authorization".to_owned(), "Basic hidden".to_owned())];
-        let body = Some("hidden".to_owned());
-        let fetch = Gate::new(&Reach::Cluster, &outbound).service("http://a.svc/x?key=hidden", headers, None, body);
-        let fetch = fetch.expect("a request");
-        assert_eq!(fetch.to_string(), "service http://a.svc/x");
-        assert!(!format!("{fetch:?}").contains("hidden"), "{fetch:?}");
-        let reach = Reach::Namespace("a".into());
-        for (url, shown) in [
-            ("https://user:hidden@a.svc/x", "`https://a.svc`"),
-            ("https://user:hid/hidden@a.svc/x", "`https://…`"),
-            ("https://a.svc:hidden/hidden?hidden#hidden", "`https://a.svc`"),
-            ("https://[::1]hidden/", "`https://[::1]`"),
-            ("user:hidden@a.svc", "`…`"),
-        ] {
-            let call = |reach| Gate::new(reach, &outbound).service(url, Vec::new(), None, None);
-            let refusal = call(&Reach::Cluster).expect_err(url).to_string();
-            assert!(refusal.starts_with(shown) && !refusal.contains("hid"), "{refusal}");
-            let refusal = call(&reach).expect_err(url).to_string();
-            assert!(refusal.contains(shown.trim_matches('`')) && !refusal.contains("hid"), "{refusal}");
-        }
-    }
-
-    #[test]
-    fn a_post_only_asks() {
-        let outbound = Outbound::default();
-        let gate = Gate::new(&Reach::Cluster, &outbound);
-        let body = Some("{}".to_owned());
-        assert!(gate.call("/apis/authorization.k8s.io/v1/subjectaccessreviews", body.clone()).is_ok());
-        let refused = gate.call("/api/v1/namespaces/a/secrets", body);
-        assert!(matches!(refused, Err(Refusal::Post { .. })), "{refused:?}");
-    }
-
-    #[test]
-    fn the_way_out_is_shut_unless_named() {
-        let outbound = Outbound::new(["*.svc".to_owned(), "::1".to_owned()]);
-        let gate = Gate::new(&Reach::Cluster, &outbound);
-        let call = |url: &str| gate.service(url, Vec::new(), None, None);
-        assert!(call("http://sample.default.svc/labels").is_ok());
-        assert!(call("https://[::1]:8443/x").is_ok());
-        assert!(matches!(call("https://example.com"), Err(Refusal::Outbound { .. })));
-        let nowhere = Outbound::new([String::new()]);
-        let refused = Gate::new(&Reach::Cluster, &nowhere).service("http://a.svc", Vec::new(), None, None);
-        assert!(matches!(refused, Err(Refusal::Outbound { .. })));
-        for url in ["http://169.254.169.254/latest", "http://[fe80::1]/", "http://[::ffff:a9fe:a9fe]/"] {
-            let refused = Gate::new(&Reach::Cluster, &Outbound::any()).service(url, Vec::new(), None, None);
-            assert!(matches!(refused, Err(Refusal::LinkLocal { .. })), "{url}");
-        }
-        for url in ["http://127.0.0.1", "http://[::1]:8443/x", "http://0.0.0.0/"] {
-            let refused = Gate::new(&Reach::Cluster, &Outbound::any()).service(url, Vec::new(), None, None);
-            assert!(matches!(refused, Err(Refusal::OwnMachine { .. })), "{url}");
-        }
-        for url in ["ftp://a.svc", "https://a.svc@example.com/", "https://", "a.svc", "https://x.svc\\@example.com"] {
-            assert!(matches!(call(url), Err(Refusal::Url { .. })), "{url}");
-        }
-        assert!(matches!(gate.image("docker.io", "docker.io/nginx"), Err(Refusal::Outbound { .. })));
-    }
-}
+mod tests;

@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use crate::core::expr::{Expression, Runtime};
 
+use super::bounds::InstallBounds;
 use super::context::{Call, decode};
+use super::evaluate::{Panicked, guarded};
 use super::facts::Answer;
 use super::fetch::{Fetch, GlobalFetch};
 use super::gate::{Gate, Outbound, Reach, Refusal};
@@ -48,23 +50,16 @@ pub struct GlobalPoll {
 }
 
 impl GlobalEntry {
-    /// Whether a policy may see the entry: one of a namespace only if the entry lies there.
-    pub fn check_reach(&self, fetch: &GlobalFetch) -> Result<(), Refusal> {
-        match &fetch.reach {
-            Reach::Namespace(own) if self.namespace().as_ref() != Some(own) => {
-                Err(Refusal::OutOfReach { what: "it".to_owned(), namespace: own.clone() })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn namespace(&self) -> Option<String> {
+    /// Whether a policy may see the entry: the gate of that policy is asked about what the entry holds.
+    pub fn check_reach(&self, fetch: &GlobalFetch, bounds: &InstallBounds) -> Result<(), Refusal> {
+        // Which hosts may be called concerns whoever fills the entry, not who reads it.
+        let bounds = bounds.clone().with_outbound(Outbound::any());
+        let gate = Gate::new(&fetch.reach, &bounds);
         match &self.source {
-            GlobalSource::Resource(resource) => resource.namespace.clone(),
-            GlobalSource::Poll(poll) => match poll.call.fetch(&Gate::new(&Reach::Cluster, &Outbound::any())) {
-                Ok(Fetch::Call(call)) => call.path().namespace().map(str::to_owned),
-                _ => None,
-            },
+            GlobalSource::Resource(GlobalResource { group, resource, namespace, .. }) => {
+                gate.resource(group, resource, namespace.as_deref())
+            }
+            GlobalSource::Poll(poll) => poll.call.fetch(&gate, &poll.call.written()).map(drop),
         }
     }
 
@@ -73,14 +68,17 @@ impl GlobalEntry {
         let Some(name) = projection else { return Ok(data.clone()) };
         let found = self.projections.iter().find(|(known, _)| known == name);
         let (_, expression) = found.ok_or_else(|| format!("it has no projection `{name}`"))?;
-        expression.search_json(data, runtime).map_err(|error| format!("projection `{name}`: {error}"))
+        match guarded(|| expression.search_json(data, runtime)) {
+            Ok(found) => found.map_err(|error| format!("projection `{name}`: {error}")),
+            Err(Panicked) => Err(format!("projection `{name}`: the evaluation panicked; this is a bug in Writ")),
+        }
     }
 }
 
 impl GlobalPoll {
-    /// What to ask, if operators permit it.
-    pub fn fetch(&self, outbound: &Outbound) -> Result<Fetch, Refusal> {
-        self.call.fetch(&Gate::new(&Reach::Cluster, outbound))
+    /// What to ask, if it passes the gate. An entry has no variables: what its author was asked about is what it calls.
+    pub fn fetch(&self, bounds: &InstallBounds) -> Result<Fetch, Refusal> {
+        self.call.fetch(&Gate::new(&Reach::Cluster, bounds), &self.call.written())
     }
 
     /// The data in an answer to it.
@@ -96,6 +94,8 @@ impl GlobalPoll {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn asked(name: &str, reach: &Reach) -> GlobalFetch {
-        match Gate::new(reach, &Outbound::default()).global(name) {
+        match Gate::new(reach, &InstallBounds::offline()).global(name) {
             Fetch::Global(fetch) => fetch,
             other => panic!("{other}"),
         }
@@ -127,8 +127,9 @@ mod tests {
     #[test]
     fn a_policy_of_a_namespace_sees_what_lies_there() {
         let home = asked("e", &Reach::Namespace("a".to_owned()));
+        let bounds = InstallBounds::of_cluster(Arc::default(), "writ-system");
         for source in [resource(Some("a")), poll(json!({"urlPath": "/api/v1/namespaces/a/pods"}))] {
-            assert!(entry(source).check_reach(&home).is_ok());
+            assert!(entry(source).check_reach(&home, &bounds).is_ok());
         }
         for source in [
             resource(None),
@@ -137,8 +138,19 @@ mod tests {
             poll(json!({"urlPath": "/api/v1/namespaces/b/pods"})),
             poll(json!({"service": {"url": "http://a.a.svc"}})),
         ] {
-            assert!(entry(source.clone()).check_reach(&home).is_err());
-            assert!(entry(source).check_reach(&asked("e", &Reach::Cluster)).is_ok());
+            assert!(entry(source.clone()).check_reach(&home, &bounds).is_err());
+            assert!(entry(source).check_reach(&asked("e", &Reach::Cluster), &bounds).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_entry_holds_nothing_of_the_install() {
+        let bounds = InstallBounds::of_cluster(Arc::default(), "writ-system");
+        for source in
+            [resource(Some("writ-system")), poll(json!({"urlPath": "/api/v1/namespaces/writ-system/secrets"}))]
+        {
+            let refused = entry(source).check_reach(&asked("e", &Reach::Cluster), &bounds);
+            assert!(matches!(refused, Err(Refusal::OwnNamespace { .. })), "{refused:?}");
         }
     }
 

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::core::problem::{FieldPath, Problem};
+use crate::core::problem::FieldPath;
 use crate::core::resource::{Gvk, ObjectKey};
 use crate::core::selector::{LabelSelector, Wildcards};
+use crate::core::shape::ValueShape;
 
 use super::error::Cause;
 use super::rule::Pattern;
@@ -36,7 +37,7 @@ impl Selection {
                     &FieldPath::root().field("selector"),
                     &mut problems,
                 );
-                parsed.ok_or_else(|| Cause::Shape(join(&problems)))?
+                parsed.ok_or(Cause::Malformed("`selector` must become a label selector"))?
             }
         };
         Ok(Self { target, namespace, kinds, labels })
@@ -45,10 +46,10 @@ impl Selection {
 
 /// `v1/Secret` or `apps/v1/Deployment`.
 fn parse_kind(text: &Value) -> Result<Gvk, Cause> {
-    let text = text.as_str().ok_or_else(|| Cause::NotText { field: "kinds", found: text.to_string() })?;
+    let text = text.as_str().ok_or_else(|| Cause::NotText { field: "kinds", found: ValueShape::of(text) })?;
     match text.rsplit_once('/') {
-        Some((api_version, kind)) => Ok(Gvk::new(api_version, kind)),
-        None => Err(Cause::Shape(format!("kind `{text}` needs its version, such as `v1/{text}`"))),
+        Some((api_version, kind)) => checked(api_version, kind),
+        None => Err(Cause::Malformed("a kind needs its version, such as `v1/Secret`")),
     }
 }
 
@@ -72,8 +73,18 @@ pub(super) fn gvk_of(identity: &Map<String, Value>) -> Result<Gvk, Cause> {
     match (api_version, kind) {
         ("", _) => Err(Cause::Empty { field: "apiVersion" }),
         (_, "") => Err(Cause::Empty { field: "kind" }),
-        _ => Ok(Gvk::new(api_version, kind)),
+        _ => checked(api_version, kind),
     }
+}
+
+/// An API version is read again where the object is written: one with more slashes, or with an empty part, would be another
+/// kind there than the one that passes the gate.
+fn checked(api_version: &str, kind: &str) -> Result<Gvk, Cause> {
+    let parts: Vec<&str> = api_version.split('/').collect();
+    if parts.len() > 2 || parts.contains(&"") {
+        return Err(Cause::Malformed("`apiVersion` must become VERSION or GROUP/VERSION"));
+    }
+    Ok(Gvk::new(api_version, kind))
 }
 
 pub(super) fn source_key(gvk: &Gvk, namespace: &str, name: &str) -> Result<ObjectKey, Cause> {
@@ -89,10 +100,22 @@ pub(super) fn text<'v>(fields: &'v Map<String, Value>, field: &'static str) -> R
     match fields.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(Cause::NotText { field, found: other.to_string() }),
+        Some(other) => Err(Cause::NotText { field, found: ValueShape::of(other) }),
     }
 }
 
-fn join(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_version_is_the_same_when_it_is_read_again() {
+        for good in ["v1", "apps/v1"] {
+            assert_eq!(checked(good, "X").map(|gvk| gvk.api_version()), Ok(good.to_owned()));
+        }
+        for bad in ["/kyverno.io/v1", "/v1", "apps/", "a/b/c", "/"] {
+            assert!(checked(bad, "ClusterPolicy").is_err(), "{bad}");
+            assert!(parse_kind(&Value::from(format!("{bad}/ClusterPolicy"))).is_err(), "{bad}");
+        }
+    }
 }

@@ -45,14 +45,6 @@ pub struct PolicyProgress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress(pub BTreeMap<PolicyKey, PolicyProgress>);
 
-/// What an object tells about when and by whom it was last changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    pub moment: Moment,
-    /// The last change of the object itself was ours.
-    pub ours: bool,
-}
-
 impl RuleProgress {
     pub fn starting(start: Moment, legacy: Vec<Legacy>) -> Self {
         Self { start, cursor: start, existing: String::new(), legacy }
@@ -66,18 +58,14 @@ impl RuleProgress {
     }
 }
 
-impl Sighting {
-    /// Reads an object with its managed fields. Changes through subresources, such as status, do not count.
-    pub fn of(object: &Value, manager: &str) -> Self {
+impl Moment {
+    /// When an object with its managed fields was last changed. Changes through subresources, such as status, do not count.
+    pub fn of(object: &Value) -> Self {
         let created = seconds(text_at(object, &["metadata", "creationTimestamp"]));
         let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
         let changes = entries.into_iter().flatten().filter(|entry| text_at(entry, &["subresource"]).is_empty());
-        let changes: Vec<_> =
-            changes.map(|entry| (seconds(text_at(entry, &["time"])), text_at(entry, &["manager"]))).collect();
-        let last = changes.iter().map(|(time, _)| *time).max();
-        let ours = last.is_some_and(|last| changes.iter().all(|(time, by)| *time < last || *by == manager));
-        let moment = Moment { version: version_of(object), seconds: last.unwrap_or_default().max(created) };
-        Self { moment, ours }
+        let last = changes.map(|entry| seconds(text_at(entry, &["time"]))).max();
+        Self { version: version_of(object), seconds: last.unwrap_or_default().max(created) }
     }
 }
 
@@ -183,15 +171,14 @@ mod tests {
         let entry = |manager: &str, time: &str, subresource: &str| json!({"manager": manager, "time": format!("2026-01-01T00:00:{time}Z"), "subresource": subresource});
         let zero = seconds("2026-01-01T00:00:00Z");
         #[track_caller]
-        fn check(object: Value, expected: Moment, ours: bool) {
-            assert_eq!(Sighting::of(&object, "me"), Sighting { moment: expected, ours });
+        fn check(object: Value, expected: Moment) {
+            assert_eq!(Moment::of(&object), expected);
         }
-        check(object(json!([])), at(7, zero), false);
-        check(object(json!([entry("me", "01", "")])), at(7, zero + 1), true);
-        check(object(json!([entry("me", "01", ""), entry("kubelet", "09", "status")])), at(7, zero + 1), true);
-        check(object(json!([entry("me", "01", ""), entry("jane", "02", "")])), at(7, zero + 2), false);
-        check(object(json!([entry("me", "02", ""), entry("jane", "02", "")])), at(7, zero + 2), false);
-        check(object(json!([entry("me", "03", ""), entry("jane", "02", "")])), at(7, zero + 3), true);
+        check(object(json!([])), at(7, zero));
+        check(object(json!([entry("me", "01", "")])), at(7, zero + 1));
+        check(object(json!([entry("me", "01", ""), entry("kubelet", "09", "status")])), at(7, zero + 1));
+        check(object(json!([entry("me", "01", ""), entry("jane", "02", "")])), at(7, zero + 2));
+        check(object(json!([entry("me", "03", ""), entry("jane", "02", "")])), at(7, zero + 3));
     }
 
     #[test]

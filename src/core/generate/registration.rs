@@ -21,6 +21,8 @@ pub struct Hook {
     pub purpose: Purpose,
     /// Set for a policy that has conditions of its own.
     pub policy: Option<PolicyKey>,
+    /// The namespaces of the Policies that the entry is for; none for ClusterPolicies, whose entries are for all of them.
+    pub namespaces: BTreeSet<String>,
     pub rules: Vec<HookRule>,
     /// Name and CEL expression.
     pub match_conditions: Vec<(String, String)>,
@@ -57,29 +59,52 @@ pub enum HookScope {
 const TIMEOUT_SECONDS: u8 = 5;
 /// API servers wait no longer.
 const LONGEST_TIMEOUT: u8 = 30;
+/// The longest that a Policy may ask for: its author is a tenant, and others write to the namespace too.
+const LONGEST_NAMESPACED_TIMEOUT: u8 = 5;
 /// The condition of preview entries.
 pub const DRY_RUN: (&str, &str) = ("dry-run", "has(request.dryRun) && request.dryRun");
 
 /// The entries for these policies, sorted: those for everybody first, then those of single policies by name.
 pub fn hooks<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, catalog: &Catalog) -> Vec<Hook> {
-    type Key = (Option<PolicyKey>, Purpose);
+    type Key = (Option<PolicyKey>, Option<String>, Purpose);
     let mut wanted: BTreeMap<Key, Wanted> = BTreeMap::new();
     for policy in policies {
         let own = (!policy.webhook.match_conditions.is_empty()).then(|| policy.key.clone());
         for rule in &policy.rules {
             let purpose = Purpose::of(rule);
-            let entry = wanted.entry((own.clone(), purpose)).or_default();
-            entry.add(rule, purpose, catalog);
+            let namespace = policy.key.namespace.clone();
+            let longest = if namespace.is_some() { LONGEST_NAMESPACED_TIMEOUT } else { LONGEST_TIMEOUT };
+            let entry = wanted.entry((own.clone(), namespace, purpose)).or_default();
+            entry.add(rule, purpose, catalog, policy.key.namespace.is_some());
             // Who shares an entry gets at least what each of them asked for, or what is usual.
-            let timeout = policy.webhook.timeout_seconds.unwrap_or(TIMEOUT_SECONDS).min(LONGEST_TIMEOUT);
+            let timeout = policy.webhook.timeout_seconds.unwrap_or(TIMEOUT_SECONDS).min(longest);
             entry.timeout = entry.timeout.max(timeout);
             if own.is_some() {
                 entry.conditions.clone_from(&policy.webhook.match_conditions);
             }
         }
     }
-    let hooks = wanted.into_iter().map(|((policy, purpose), wanted)| wanted.hook(policy, purpose));
-    hooks.filter(|hook| !hook.rules.is_empty()).collect()
+    let mut hooks: Vec<Hook> = Vec::new();
+    for ((policy, namespace, purpose), wanted) in wanted {
+        let hook = wanted.hook(policy, namespace.into_iter().collect(), purpose);
+        // Namespaces whose Policies ask for the same share an entry: a configuration has no room for thousands.
+        match hooks.iter_mut().find(|known| known.is_shared_with(&hook)) {
+            Some(known) => known.namespaces.extend(hook.namespaces),
+            None => hooks.push(hook),
+        }
+    }
+    hooks.retain(|hook| !hook.rules.is_empty());
+    hooks
+}
+
+impl Hook {
+    fn is_shared_with(&self, other: &Self) -> bool {
+        let namespaced = |hook: &Self| hook.policy.is_none() && !hook.namespaces.is_empty();
+        namespaced(self)
+            && namespaced(other)
+            && (self.purpose, &self.rules, &self.match_conditions, self.timeout_seconds)
+                == (other.purpose, &other.rules, &other.match_conditions, other.timeout_seconds)
+    }
 }
 
 #[derive(Default)]
@@ -90,7 +115,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn add(&mut self, rule: &Rule, purpose: Purpose, catalog: &Catalog) {
+    fn add(&mut self, rule: &Rule, purpose: Purpose, catalog: &Catalog, namespaced: bool) {
         for filter in rule.matching.matching.filters() {
             for selector in &filter.kinds {
                 for resource in catalog.select(selector) {
@@ -99,6 +124,8 @@ impl Wanted {
                         continue;
                     }
                     let scope = match resource.scope {
+                        // A selector of namespaces lets all cluster-scoped objects pass, and a Policy is for none of them.
+                        Scope::Cluster if namespaced => continue,
                         Scope::Namespaced => HookScope::Namespaced,
                         Scope::Cluster => HookScope::All,
                     };
@@ -110,7 +137,7 @@ impl Wanted {
         }
     }
 
-    fn hook(self, policy: Option<PolicyKey>, purpose: Purpose) -> Hook {
+    fn hook(self, policy: Option<PolicyKey>, namespaces: BTreeSet<String>, purpose: Purpose) -> Hook {
         let mut grouped: BTreeMap<(String, String, HookScope, Vec<Operation>), BTreeSet<String>> = BTreeMap::new();
         for ((group, version, scope, path), operations) in self.operations {
             grouped.entry((group, version, scope, operations.iter().collect())).or_default().insert(path);
@@ -126,7 +153,8 @@ impl Wanted {
         if purpose == Purpose::Preview {
             match_conditions.insert(0, (DRY_RUN.0.to_owned(), DRY_RUN.1.to_owned()));
         }
-        Hook { purpose, policy, rules: rules.collect(), match_conditions, timeout_seconds: self.timeout }
+        let rules = rules.collect();
+        Hook { purpose, policy, namespaces, rules, match_conditions, timeout_seconds: self.timeout }
     }
 }
 

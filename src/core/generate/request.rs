@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::core::integrity::{MacKey, Purpose, canonical};
 use crate::core::matching::Operation;
 use crate::core::resource::{Gvk, text_at};
 
@@ -11,9 +12,8 @@ use super::downstream::TriggerRef;
 use super::error::PolicyKey;
 use super::labels;
 
-/// Marks the requests that Writ writes itself. They are removed when they are done or have failed for good; the requests of
-/// others stay, so that their authors see what came of them.
-pub const INTAKE: &str = "writ.dev/intake";
+/// Holds the code by which Writ recognises a request as its own. Requests without a valid one are ignored, whoever wrote them.
+pub const MAC: &str = "writ.dev/mac";
 
 /// One piece of stored work: some rules of one policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,10 +22,6 @@ pub struct UpdateRequest {
     pub entries: Vec<Entry>,
     /// The request that caused it; absent for work that no request caused.
     pub admission: Option<Admission>,
-    /// Written by Writ's own intake.
-    pub ours: bool,
-    pub state: State,
-    pub retries: u64,
 }
 
 /// One rule and one trigger.
@@ -43,25 +39,6 @@ pub struct Admission {
     pub request: Map<String, Value>,
     pub roles: BTreeSet<String>,
     pub cluster_roles: BTreeSet<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
-    /// Also what a request without status is.
-    #[default]
-    Pending,
-    Completed,
-    Failed,
-}
-
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Completed => "Completed",
-            Self::Failed => "Failed",
-        }
-    }
 }
 
 impl Admission {
@@ -87,6 +64,30 @@ impl Admission {
         self.request.get("oldObject").filter(|object| object.is_object())
     }
 
+    /// The request without the content of Secrets, which must not lie in a second place. The object is read again when the work
+    /// is done; of one that is gone then, or was another before, identity, labels and annotations remain.
+    fn storable(&self) -> Map<String, Value> {
+        let mut request = self.request.clone();
+        let mut has_secret = false;
+        for side in ["object", "oldObject"] {
+            if let Some(Value::Object(object)) = request.get_mut(side)
+                && is_secret(object)
+            {
+                has_secret = true;
+                withhold(object);
+            }
+        }
+        // What has changed cannot be told any more by comparing the two, so that it has is kept in this way.
+        if has_secret
+            && !self.changes_nothing()
+            && let Some(Value::Object(metadata)) =
+                request.get_mut("object").and_then(|object| object.get_mut("metadata"))
+        {
+            metadata.remove("resourceVersion");
+        }
+        request
+    }
+
     /// Whether the request leaves the object as it is, so that waiting for a change would be in vain.
     pub fn changes_nothing(&self) -> bool {
         let plain = |object: Option<&Value>| {
@@ -97,6 +98,21 @@ impl Admission {
             object
         };
         plain(self.object()) == plain(self.old_object())
+    }
+}
+
+fn is_secret(object: &Map<String, Value>) -> bool {
+    object.get("kind").is_some_and(|kind| kind == "Secret")
+        && object.get("apiVersion").is_some_and(|version| version == "v1")
+}
+
+/// Removes what a Secret holds, from wherever it lies.
+fn withhold(secret: &mut Map<String, Value>) {
+    secret.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "type" | "immutable"));
+    let Some(Value::Object(metadata)) = secret.get_mut("metadata") else { return };
+    metadata.remove("managedFields");
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
 }
 
@@ -127,18 +143,25 @@ impl UpdateRequest {
             roles: set(&info["roles"]),
             cluster_roles: set(&info["clusterRoles"]),
         });
-        let state = match text_at(object, &["status", "state"]) {
-            "Completed" => State::Completed,
-            "Failed" => State::Failed,
-            _ => State::Pending,
-        };
-        let ours = object.pointer("/metadata/labels").is_some_and(|labels| labels.get(INTAKE).is_some());
-        let retries = object.pointer("/status/retryCount").and_then(Value::as_u64).unwrap_or_default();
-        Some(Self { policy, entries, admission, ours, state, retries })
+        Some(Self { policy, entries, admission })
     }
 
-    /// The object to create in the namespace of the install.
-    pub fn write(&self, namespace: &str) -> Value {
+    /// The object to create in the namespace of the install, with a code over all that it asks for.
+    pub fn write_signed(&self, namespace: &str, key: &MacKey) -> Value {
+        let mut object = self.write(namespace);
+        let [namespace, spec] = signed_parts(&object);
+        object["metadata"]["annotations"] = json!({MAC: key.sign(Purpose::UpdateRequest, &[&namespace, &spec])});
+        object
+    }
+
+    /// Whether an object of kind UpdateRequest was written by Writ and still asks for the same.
+    pub fn is_authentic(object: &Value, key: &MacKey) -> bool {
+        let code = object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(MAC)?.as_str());
+        let [namespace, spec] = signed_parts(object);
+        code.is_some_and(|code| key.verify(Purpose::UpdateRequest, &[&namespace, &spec], code))
+    }
+
+    fn write(&self, namespace: &str) -> Value {
         let entries = self.entries.iter().map(|entry| {
             let TriggerRef { uid, gvk, namespace, name } = &entry.trigger;
             json!({
@@ -156,16 +179,13 @@ impl UpdateRequest {
                 json!({
                     "userInfo": {"roles": admission.roles, "clusterRoles": admission.cluster_roles, "userInfo": user},
                     "admissionRequestInfo": {
-                        "admissionRequest": admission.request,
+                        "admissionRequest": admission.storable(),
                         "operation": admission.request.get("operation").cloned().unwrap_or_default(),
                     },
                 })
             },
         );
-        let mut labels = json!({labels::POLICY_NAME: self.policy.name});
-        if self.ours {
-            labels[INTAKE] = Value::from("");
-        }
+        let labels = json!({labels::POLICY_NAME: self.policy.name});
         json!({
             "apiVersion": "kyverno.io/v2",
             "kind": "UpdateRequest",
@@ -181,6 +201,12 @@ impl UpdateRequest {
             },
         })
     }
+}
+
+/// Everything that decides what a request does: the namespace of the install and the whole spec, requester included.
+fn signed_parts(object: &Value) -> [Vec<u8>; 2] {
+    let namespace = text_at(object, &["metadata", "namespace"]).as_bytes().to_vec();
+    [namespace, canonical(object.get("spec").unwrap_or(&Value::Null))]
 }
 
 fn read_entry(entry: &Value) -> Entry {
@@ -221,13 +247,67 @@ mod tests {
             policy: PolicyKey { namespace: Some("a".into()), name: "p".into() },
             entries: vec![Entry { rule: "r".into(), trigger, delete: true }],
             admission: Some(admission),
-            ours: true,
-            state: State::Pending,
-            retries: 0,
         };
-        let object = written.write("writ-system");
+        let key = MacKey::new(&[7; 32]).expect("a key");
+        let object = written.write_signed("writ-system", &key);
         assert_eq!(object["spec"]["policy"], json!("a/p"));
         assert_eq!(UpdateRequest::read(&object), Some(written));
+        assert!(UpdateRequest::is_authentic(&object, &key));
+        assert!(!UpdateRequest::is_authentic(&object, &MacKey::new(&[8; 32]).expect("a key")));
+        let changes = [
+            ("/spec/policy", json!("p")),
+            ("/spec/ruleContext/0/rule", json!("other")),
+            ("/spec/ruleContext/0/deleteDownstream", json!(false)),
+            ("/spec/context/userInfo/roles", json!(["a:admin"])),
+            ("/spec/context/admissionRequestInfo/admissionRequest/userInfo/username", json!("root")),
+            ("/spec/context/admissionRequestInfo/admissionRequest/oldObject/kind", json!("Secret")),
+            ("/metadata/namespace", json!("elsewhere")),
+            ("/metadata/annotations/writ.dev~1mac", json!("")),
+        ];
+        for (path, value) in changes {
+            let mut changed = object.clone();
+            *changed.pointer_mut(path).expect(path) = value;
+            assert!(!UpdateRequest::is_authentic(&changed, &key), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_content_of_a_secret_is_not_stored() {
+        let secret = |data: &str, version: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"k": data}, "stringData": {"l": "hidden"},
+                "metadata": {
+                    "name": "s", "namespace": "a", "uid": "u", "resourceVersion": version, "labels": {"x": "y"},
+                    "managedFields": [{"hidden": 1}],
+                    "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hidden", "kept": "yes"},
+                },
+            })
+        };
+        let stored = |object: Value, old: Value| {
+            let request = json!({"operation": "UPDATE", "object": object, "oldObject": old});
+            let admission = Admission {
+                request: request.as_object().cloned().expect("an object"),
+                roles: BTreeSet::new(),
+                cluster_roles: BTreeSet::new(),
+            };
+            let written = UpdateRequest {
+                policy: PolicyKey { namespace: None, name: "p".into() },
+                entries: Vec::new(),
+                admission: Some(admission),
+            };
+            let object = written.write("writ-system");
+            assert!(!object.to_string().contains("hidden"), "{object}");
+            UpdateRequest::read(&object).and_then(|read| read.admission).expect("an admission request")
+        };
+        let changed = stored(secret("hidden-new", "1"), secret("hidden-old", "1"));
+        assert!(!changed.changes_nothing());
+        assert_eq!(changed.old_object().map(|old| text_at(old, &["metadata", "resourceVersion"])), Some("1"));
+        assert_eq!(changed.object().map(|object| text_at(object, &["metadata", "annotations", "kept"])), Some("yes"));
+        assert_eq!(changed.object().map(|object| text_at(object, &["metadata", "labels", "x"])), Some("y"));
+        assert!(stored(secret("hidden", "1"), secret("hidden", "1")).changes_nothing());
+        let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}});
+        assert_eq!(stored(other.clone(), Value::Null).object(), Some(&other));
+        assert_eq!(stored(Value::Null, secret("hidden", "1")).object(), None);
     }
 
     #[test]
@@ -237,8 +317,7 @@ mod tests {
             "ruleContext": [{"rule": "r", "trigger": {"apiVersion": "v1", "kind": "Namespace", "name": "n"}}],
         }});
         let read = UpdateRequest::read(&object).expect("about generate");
-        assert!(!read.ours && !read.entries[0].delete && read.admission.is_none());
-        assert_eq!(read.state, State::Pending);
+        assert!(!read.entries[0].delete && read.admission.is_none());
         assert_eq!(UpdateRequest::read(&json!({"spec": {"requestType": "mutate"}})), None);
     }
 

@@ -6,11 +6,12 @@ use crate::core::condition::Conditions;
 use crate::core::expr::{Expression, Template};
 use crate::core::matching::RuleMatch;
 use crate::core::problem::FieldPath;
+use crate::core::resource::Gvk;
 
 use super::context::Entry;
 use super::error::PolicyKey;
 use super::exception::Exception;
-use super::gate::Reach;
+use super::gate::{KindText, Reach};
 
 /// A ClusterPolicy or Policy, as far as generate rules go.
 #[derive(Clone, Debug)]
@@ -121,6 +122,24 @@ pub struct TargetKind {
     pub kind: String,
     /// The namespace of the target as written, empty for none.
     pub namespace: String,
+}
+
+impl Pattern {
+    /// How the policy names a kind that this pattern has become.
+    pub(super) fn kind_text(&self, gvk: &Gvk) -> KindText {
+        let is_named = |named: &TargetKind| {
+            let kind = named.kind.split('/').next().unwrap_or(&named.kind);
+            named.is_literal() && Gvk::new(&named.api_version, kind) == *gvk
+        };
+        if self.kinds.iter().any(is_named) { KindText::Literal } else { KindText::Variable }
+    }
+}
+
+impl TargetKind {
+    /// Whether the kind is written out, so that it is known before the rule runs.
+    pub fn is_literal(&self) -> bool {
+        ![&self.api_version, &self.kind].into_iter().any(|text| text.contains("{{") || text.contains("$("))
+    }
 }
 
 impl PolicyKey {

@@ -108,6 +108,19 @@ impl Trigger {
         Resource { group, version, kind, subresource: &self.subresource }
     }
 
+    /// The object that the trigger is about, by everything that tells: the request, the object now and the object before.
+    pub(super) fn keys(&self) -> impl Iterator<Item = ObjectKey> {
+        let sides = [Some(&self.request), self.object(), self.old_object()].into_iter().flatten();
+        sides.enumerate().map(|(side, document)| {
+            let text = |field: &str| match side {
+                0 => text_at(document, &[field]).to_owned(),
+                _ => text_at(document, &["metadata", field]).to_owned(),
+            };
+            let namespace = Some(text("namespace")).filter(|namespace| !namespace.is_empty());
+            ObjectKey { gvk: self.resource.clone(), namespace, name: text("name") }
+        })
+    }
+
     pub(super) fn as_matching<'t>(&'t self, namespace_labels: Option<&'t dyn Labels>) -> Request<'t> {
         Request {
             resource: self.resource(),

@@ -22,6 +22,19 @@ pub enum DurationError {
     DivisionByZero,
 }
 
+impl DurationError {
+    /// The message without the text that was read, which may be the content of a Secret.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::Syntax { .. } => "is not a duration such as 1h30m, 1.5s or 300ms",
+            Self::MissingUnit { .. } => "has no unit: write one of ns, us, ms, s, m, h after the number",
+            Self::UnknownUnit { .. } => "has an unknown unit: use ns, us, ms, s, m or h",
+            Self::Overflow => "the duration is beyond 292 years",
+            Self::DivisionByZero => "a duration cannot be divided by zero",
+        }
+    }
+}
+
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;

@@ -36,6 +36,17 @@ pub enum TimeError {
     Overflow,
 }
 
+impl TimeError {
+    /// The message without the text that was read, which may be the content of a Secret.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::Mismatch { .. } => "the time does not fit its layout",
+            Self::OutOfRange { .. } => "a part of the time is out of range",
+            Self::Overflow => "the time is outside the years 0 to 9999",
+        }
+    }
+}
+
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// Seconds from year 1, the origin of truncation, to 1970.

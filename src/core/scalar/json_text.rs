@@ -13,6 +13,22 @@ pub fn encode(value: &Value) -> String {
     out
 }
 
+/// How many bytes a value has as compact JSON, escapes not counted: a bound must cost less than what it bounds.
+pub fn json_bytes(value: &Value) -> usize {
+    let separators = |count: usize| 2 + count.saturating_sub(1);
+    match value {
+        Value::Null => 4,
+        Value::Bool(flag) => 5 - usize::from(*flag),
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => separators(items.len()) + items.iter().map(json_bytes).sum::<usize>(),
+        Value::Object(fields) => {
+            let inside = fields.iter().map(|(key, value)| key.len() + 3 + json_bytes(value));
+            separators(fields.len()) + inside.sum::<usize>()
+        }
+    }
+}
+
 /// A value inside a text: a string as it is, anything else as JSON.
 pub fn embed(value: &Value) -> String {
     match value {
@@ -92,6 +108,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn bytes_are_those_of_compact_json() {
+        for value in [
+            json!(null),
+            json!(true),
+            json!(false),
+            json!(-12.5),
+            json!("text"),
+            json!([]),
+            json!({}),
+            json!([1, [2, "x"], {"a": null, "b": {"c": []}}]),
+        ] {
+            assert_eq!(json_bytes(&value), value.to_string().len(), "{value}");
+        }
+    }
 
     #[test]
     fn objects_are_compact_sorted_and_safe_for_html() {

@@ -40,6 +40,18 @@ pub enum QuantityError {
     NotWhole,
 }
 
+impl QuantityError {
+    /// The message without the text that was read, which may be the content of a Secret.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::Syntax { .. } => "is not a quantity such as 500m, 2, 12Ki or 1e3",
+            Self::Overflow => "the quantity needs more than 38 digits",
+            Self::DivisionByZero => "a quantity cannot be divided by zero",
+            Self::NotWhole => "modulo needs whole quantities",
+        }
+    }
+}
+
 /// The finest scale: a billionth.
 const NANO: i32 = 9;
 impl Quantity {

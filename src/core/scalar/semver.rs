@@ -39,6 +39,17 @@ pub enum VersionRangeError {
     EmptyGroup { range: String },
 }
 
+impl VersionRangeError {
+    /// The message without the text that was read, which may be the content of a Secret.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::Empty => "is no version range: it is empty",
+            Self::Comparator { .. } => "is no version range: a part is not a comparator such as >=1.2.3 or 1.2.x",
+            Self::EmptyGroup { .. } => "is no version range: one side of `||` is empty",
+        }
+    }
+}
+
 /// Reads `major.minor.patch[-pre][+build]`, nothing looser.
 pub fn parse(text: &str) -> Option<Version> {
     Version::parse(text).ok()

@@ -48,6 +48,8 @@ impl Writ {
         let folder = cluster.folder().expect("Writ runs on the host only beside a local control plane");
         let mut command = Command::new(script("serve"));
         command.args(options).arg(folder).args(flags).env("WRIT", env!("CARGO_BIN_EXE_writ"));
+        // Tests do not wait as long as operators should.
+        command.env("WRIT_ABSENT_POLICY_GRACE", "1s");
         let script = Script::spawn(&mut command);
         let pid = script.expect("pid ", Duration::from_secs(60));
         let admin = script.expect("ready ", Duration::from_secs(60));

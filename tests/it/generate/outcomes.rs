@@ -1,7 +1,7 @@
 //! What a rule comes to: the table of new and old objects, preconditions, loops and sources.
 
 use serde_json::{Value, json};
-use writ::core::generate::{Answer, Evaluation, Mode, Trigger, Way};
+use writ::core::generate::{Answer, Evaluation, Fetch, Mode, Trigger, Way};
 
 use super::{config_map_rule, evaluate, evaluate_with, pod, pod_rule, request};
 
@@ -16,6 +16,7 @@ fn check(rule: &str, trigger: &Trigger, expected: &str) {
         Ok(Evaluation::Lost { .. }) => "lost",
         Ok(Evaluation::Excepted { .. }) => "excepted",
         Ok(Evaluation::NotApplicable { .. }) => "none",
+        Ok(Evaluation::OutOfReach { .. }) => "out of reach",
         Ok(Evaluation::Needs(_)) => "needs",
         Err(_) => "error",
     };
@@ -184,7 +185,8 @@ fn selected_sources_keep_their_names_and_skip_their_own_namespace() {
     let trigger = Trigger::background(pod(json!({})));
     let plan = |namespace: &str| {
         let found = evaluate_with(&rule(namespace), &trigger, |fetch| {
-            assert_eq!(fetch.to_string(), "list of v1 Secret in namespace store with labels copy=yes");
+            assert_eq!(fetch.to_string(), "list of v1 Secret in namespace store by labels");
+            assert!(matches!(fetch, Fetch::List(list) if list.selector() == "copy=yes"), "{fetch:?}");
             Answer::found(list.clone())
         });
         match found {

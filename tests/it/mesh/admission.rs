@@ -8,10 +8,12 @@ use writ::compile;
 use writ::compile::mesh::admission::{
     ControlPlane, Mode, Operation, Refusal, RefusalKind, Request, defaults, rehearse, review,
 };
+use writ::core::integrity::MacKey;
 use writ::core::json::Document;
 use writ::core::mesh::reach::Routes;
+use writ::core::reviewed::{REVIEWED, code, is_reviewed};
 use writ::core::yaml;
-use writ::webhook::{self, MeshView};
+use writ::webhook::{self, MeshView, ReviewKey};
 
 use super::conformance::cases;
 use super::documents::documents;
@@ -157,9 +159,13 @@ fn ask(path: &str, request: &Value, plane: &ControlPlane) -> Value {
 }
 
 fn ask_knowing(routes: &Routes, path: &str, request: &Value, plane: &ControlPlane) -> Value {
+    ask_with(ReviewKey::Offline, routes, path, request, plane)
+}
+
+fn ask_with(key: ReviewKey<'_>, routes: &Routes, path: &str, request: &Value, plane: &ControlPlane) -> Value {
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let call = hyper::Request::post(path).header("content-type", "application/json");
-    let view = MeshView { plane, routes };
+    let view = MeshView { plane, routes, key };
     let answer = webhook::handle(&call.body(Bytes::from(body.to_string())).expect("a request"), view);
     let mut review: Value = serde_json::from_slice(answer.response.body()).expect("JSON");
     assert_eq!((answer.response.status().as_u16(), &review["response"]["uid"]), (200, &json!("u")));
@@ -269,9 +275,49 @@ fn deletions_are_judged_by_what_is_deleted_and_ends_are_not_held_up() {
     let mut ending = foreign.clone();
     ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     for path in ["/default", "/validate"] {
-        let response = ask(path, &wire("UPDATE", "somebody", "shop", &ending), &zone(true));
+        let mut request = wire("UPDATE", "somebody", "shop", &ending);
+        request["oldObject"] = ending.clone();
+        let response = ask(path, &request, &zone(true));
         assert_eq!(response, json!({"uid": "u", "allowed": true}), "a finalizer may be taken away");
+        for field in ["/spec", "/metadata/labels/kuma.io~1zone"] {
+            let mut changed = request.clone();
+            *changed["object"].pointer_mut(field).expect("a field") = json!("x");
+            assert_eq!(ask(path, &changed, &zone(true))["allowed"], false, "{path}: {field} is judged as ever");
+        }
     }
+}
+
+#[test]
+fn a_policy_is_marked_as_it_is_stored() {
+    let key = MacKey::new(&[7; 32]).expect("32 bytes");
+    let mark = |key: ReviewKey<'_>, object: &Value, old: &Value| {
+        let mut request = wire(if old.is_null() { "CREATE" } else { "UPDATE" }, "somebody", "shop", object);
+        request["oldObject"] = old.clone();
+        ask_with(key, &Routes::default(), "/default", &request, &zone(false))
+    };
+    let patched = |object: &Value, response: &Value| {
+        let patch = STANDARD.decode(response["patch"].as_str().unwrap_or("W10=")).expect("base64");
+        let mut patched = object.clone();
+        json_patch::patch(&mut patched, &serde_json::from_slice::<json_patch::Patch>(&patch).expect("a patch"))
+            .expect("it applies");
+        patched
+    };
+    let mut policy = timeout(json!({}), json!({"targetRef": {"kind": "Mesh"}}));
+    policy["metadata"]["annotations"] = json!({REVIEWED: "forged"});
+    let stored = patched(&policy, &mark(ReviewKey::Known(&key), &policy, &json!(null)));
+    assert!(is_reviewed(&key, &stored), "{stored}");
+    let mut moved = stored.clone();
+    moved["metadata"]["labels"]["kuma.io/policy-role"] = json!("system");
+    assert!(!is_reviewed(&key, &moved), "the role counts");
+    // The end of a policy that nobody has reviewed.
+    let mut ending = policy.clone();
+    ending["metadata"]["annotations"] = json!({});
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut forged = ending.clone();
+    forged["metadata"]["annotations"] = json!({REVIEWED: code(&key, &ending)});
+    assert_eq!(patched(&forged, &mark(ReviewKey::Known(&key), &forged, &ending)), ending);
+    let missing = mark(ReviewKey::Missing, &policy, &json!(null));
+    assert_eq!((&missing["allowed"], &missing["status"]["code"]), (&json!(false), &json!(503)));
 }
 
 #[test]

@@ -5,9 +5,9 @@
 
 use super::{Arguments, Function, Outcome};
 use crate::core::expr::datum::{Datum, Number};
-use crate::core::expr::error::Fault;
-use crate::core::scalar::duration::Duration;
-use crate::core::scalar::quantity::Quantity;
+use crate::core::expr::error::{FailReason, Fault};
+use crate::core::scalar::duration::{Duration, DurationError};
+use crate::core::scalar::quantity::{Quantity, QuantityError};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -103,7 +103,7 @@ use Operand::{Duration as D, Quantity as Q, Scalar as S};
 /// What went wrong with a pair of operands.
 enum Refusal {
     Mismatch,
-    Reason(String),
+    Reason(&'static str),
 }
 
 type Operation = fn(Operand, Operand) -> Result<Operand, Refusal>;
@@ -138,17 +138,17 @@ impl<'a> Arguments<'_, 'a> {
             return Ok(S(number));
         }
         let Some(text) = datum.as_text() else {
-            return Err(self.fail("invalid operand"));
+            return Err(self.fail_with(FailReason::about(datum.shape(), "is an invalid operand")));
         };
         if let Ok(quantity) = text.parse() {
             return Ok(Q(quantity));
         }
         match text.parse() {
             Ok(duration) => Ok(D(duration)),
-            Err(_) => Err(self.fail(format!(
-                "invalid operand: `{}` is neither a quantity nor a duration",
-                crate::core::expr::shorten(&text)
-            ))),
+            Err(_) => {
+                let words = "is an invalid operand: it is neither a quantity nor a duration";
+                Err(self.fail_with(FailReason::about(datum.shape(), words)))
+            }
         }
     }
 
@@ -211,7 +211,7 @@ fn modulo(left: Operand, right: Operand) -> Result<Operand, Refusal> {
         (S(left), S(right)) => match (left.whole(), right.whole()) {
             (_, Some(0)) => Err(zero_divisor()),
             (Some(left), Some(right)) => Ok(S(Number::Signed(left.wrapping_rem(right)))),
-            _ => Err(Refusal::Reason("Non-integer argument(s) passed for modulo".to_owned())),
+            _ => Err(Refusal::Reason("Non-integer argument(s) passed for modulo")),
         },
         (Q(left), Q(right)) => Ok(Q(left.checked_rem(right)?)),
         (D(left), D(right)) => Ok(D(left.checked_rem(right)?)),
@@ -229,11 +229,17 @@ fn exact(left: Number, right: Number, whole: fn(i128, i128) -> Option<i128>, flo
 }
 
 fn zero_divisor() -> Refusal {
-    Refusal::Reason("Zero divisor passed".to_owned())
+    Refusal::Reason("Zero divisor passed")
 }
 
-impl<E: std::error::Error> From<E> for Refusal {
-    fn from(error: E) -> Self {
-        Self::Reason(error.to_string())
+impl From<QuantityError> for Refusal {
+    fn from(error: QuantityError) -> Self {
+        Self::Reason(error.words())
+    }
+}
+
+impl From<DurationError> for Refusal {
+    fn from(error: DurationError) -> Self {
+        Self::Reason(error.words())
     }
 }

@@ -33,28 +33,27 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
 fn x509_decode<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let text = arguments.text(0)?;
     arguments.runtime.produce(text.len())?;
-    decode(&text).map(Datum::owned).map_err(|reason| arguments.fail(reason))
+    decode(&text).map(Datum::owned).map_err(|words| arguments.fail(words))
 }
 
-fn decode(text: &str) -> Result<Value, String> {
-    let (_, pem) =
-        x509_parser::pem::parse_x509_pem(text.as_bytes()).map_err(|_| "failed to decode PEM block".to_owned())?;
+fn decode(text: &str) -> Result<Value, &'static str> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(text.as_bytes()).map_err(|_| "failed to decode PEM block")?;
     match pem.label.as_str() {
         "CERTIFICATE" => {
-            let (_, certificate) = X509Certificate::from_der(&pem.contents)
-                .map_err(|error| format!("failed to parse certificate: {error}"))?;
+            let (_, certificate) =
+                X509Certificate::from_der(&pem.contents).map_err(|_| "failed to parse certificate")?;
             of_certificate(&certificate)
         }
         "CERTIFICATE REQUEST" => {
-            let (_, request) = X509CertificationRequest::from_der(&pem.contents)
-                .map_err(|error| format!("failed to parse certificate request: {error}"))?;
+            let (_, request) =
+                X509CertificationRequest::from_der(&pem.contents).map_err(|_| "failed to parse certificate request")?;
             of_request(&request)
         }
-        other => Err(format!("a PEM block of type {other} is neither a certificate nor a certificate request")),
+        _ => Err("the PEM block is neither a certificate nor a certificate request"),
     }
 }
 
-fn of_certificate(certificate: &X509Certificate<'_>) -> Result<Value, String> {
+fn of_certificate(certificate: &X509Certificate<'_>) -> Result<Value, &'static str> {
     let tbs = &certificate.tbs_certificate;
     let mut fields = key_fields(&tbs.subject_pki, &certificate.signature_algorithm)?;
     fields.extend([
@@ -87,7 +86,7 @@ fn of_certificate(certificate: &X509Certificate<'_>) -> Result<Value, String> {
     Ok(object(fields))
 }
 
-fn of_request(request: &X509CertificationRequest<'_>) -> Result<Value, String> {
+fn of_request(request: &X509CertificationRequest<'_>) -> Result<Value, &'static str> {
     let info = &request.certification_request_info;
     let mut fields = key_fields(&info.subject_pki, &request.signature_algorithm)?;
     let mut attributes = Vec::new();
@@ -163,11 +162,11 @@ const FALSE: &[&str] = &[
 
 type Fields = Vec<(&'static str, Value)>;
 
-fn key_fields(key: &SubjectPublicKeyInfo<'_>, signature: &AlgorithmIdentifier<'_>) -> Result<Fields, String> {
+fn key_fields(key: &SubjectPublicKeyInfo<'_>, signature: &AlgorithmIdentifier<'_>) -> Result<Fields, &'static str> {
     let Ok(PublicKey::RSA(rsa)) = key.parsed() else {
-        return Err("certificate should use rsa algorithm".to_owned());
+        return Err("certificate should use rsa algorithm");
     };
-    let exponent = rsa.try_exponent().map_err(|error| format!("the key's exponent is malformed: {error}"))?;
+    let exponent = rsa.try_exponent().map_err(|_| "the key's exponent is malformed")?;
     Ok(vec![
         ("RawSubjectPublicKeyInfo", bytes(key.raw)),
         ("SignatureAlgorithm", json!(signature_algorithm(signature))),
@@ -405,8 +404,8 @@ fn number(number: &BigUint) -> Value {
     }
 }
 
-fn time(seconds: i64) -> Result<Value, String> {
-    Time::from_unix(seconds).map(|time| json!(time.to_string())).map_err(|error| error.to_string())
+fn time(seconds: i64) -> Result<Value, &'static str> {
+    Time::from_unix(seconds).map(|time| json!(time.to_string())).map_err(|error| error.words())
 }
 
 fn ip(bytes: &[u8]) -> Option<Value> {
@@ -540,9 +539,9 @@ mod tests {
 
     #[test]
     fn what_is_no_certificate_is_refused() {
-        assert_eq!(decode("xyz"), Err("failed to decode PEM block".to_owned()));
-        assert_eq!(decode(""), Err("failed to decode PEM block".to_owned()));
-        assert_eq!(decode(ELLIPTIC), Err("certificate should use rsa algorithm".to_owned()));
+        assert_eq!(decode("xyz"), Err("failed to decode PEM block"));
+        assert_eq!(decode(""), Err("failed to decode PEM block"));
+        assert_eq!(decode(ELLIPTIC), Err("certificate should use rsa algorithm"));
         assert!(decode("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").is_err());
         assert!(
             decode(&CERTIFICATE.replace("CERTIFICATE", "PRIVATE KEY")).is_err_and(|error| error.contains("neither"))

@@ -5,7 +5,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::{Arguments, Function, Outcome};
 use crate::core::expr::datum::Datum;
-use crate::core::yaml;
+use crate::core::expr::error::FailReason;
+use crate::core::yaml::{self, Position};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -92,7 +93,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 fn base64_decode<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let mut text = arguments.bytes(0)?.to_vec();
     text.retain(|byte| !matches!(byte, b'\r' | b'\n'));
-    let bytes = BASE64.decode(&text).map_err(|error| arguments.fail(error))?;
+    let bytes = BASE64.decode(&text).map_err(|_| arguments.fail_on(0, "is not base64 with padding"))?;
     arguments.runtime.produce(bytes.len())?;
     Ok(Datum::bytes(bytes))
 }
@@ -113,7 +114,11 @@ fn digest<'a, D: sha2::Digest>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 fn parse_json<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let text = arguments.text(0)?;
     arguments.runtime.produce(text.len())?;
-    serde_json::from_str(&text).map(Datum::owned).map_err(|error| arguments.fail(error))
+    serde_json::from_str(&text).map(Datum::owned).map_err(|error| {
+        let reason =
+            FailReason::about(arguments.get(0).shape(), "is not JSON:").at(error.line() as u64, error.column() as u64);
+        arguments.fail_with(reason)
+    })
 }
 
 fn parse_yaml<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
@@ -121,5 +126,9 @@ fn parse_yaml<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     // Reading YAML costs far more than copying it, and aliases may add to it.
     arguments.runtime.step(text.len())?;
     arguments.runtime.produce(text.len())?;
-    yaml::read_value(&text).map(Datum::owned).map_err(|error| arguments.fail(error))
+    yaml::read_value(&text).map(Datum::owned).map_err(|error| {
+        let Position { line, column } = error.position;
+        let reason = FailReason::about(arguments.get(0).shape(), "is not YAML:").at(line as u64, column as u64);
+        arguments.fail_with(reason)
+    })
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::{Arguments, Function, Outcome};
 use crate::core::expr::datum::{Datum, Number};
-use crate::core::expr::error::Fault;
+use crate::core::expr::error::{FailReason, Fault};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -180,7 +180,9 @@ fn sort_by<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     for element in elements.iter() {
         // A missing key is this function's error, so that no `||` around it reads it as a missing value.
         let found = match arguments.apply(1, &element) {
-            Err(Fault::Missing(key)) => return Err(arguments.fail(format!("an element has no key {key:?}"))),
+            Err(Fault::Missing(key)) => {
+                return Err(arguments.fail_with(FailReason::new("an element has no key").with_key(key)));
+            }
             other => other?,
         };
         let key = key_of(arguments, found, keyed.first().map(|(first, _)| first))?;
@@ -198,9 +200,8 @@ fn ordered<'a>(mut keyed: Vec<(Key, Datum<'a>)>) -> Datum<'a> {
 fn key_of<'a>(arguments: &Arguments<'_, 'a>, found: Datum<'a>, first: Option<&Key>) -> Result<Key, Fault<'a>> {
     match Key::of(&found) {
         Some(key) if first.is_none_or(|first| first.same_type(&key)) => Ok(key),
-        _ => {
-            Err(arguments.fail(format!("the keys must be all numbers or all strings, but one is {}", found.type_of())))
-        }
+        _ => Err(arguments
+            .fail_with(FailReason::about(found.shape(), "is a key beside others; all must be numbers or all strings"))),
     }
 }
 

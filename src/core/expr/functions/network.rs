@@ -26,9 +26,7 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
 
 fn is_external_url<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let url = arguments.text(0)?;
-    let host = host(&url).map_err(|reason| {
-        arguments.fail(format!("`{}` is no URL with a host: {reason}", crate::core::expr::shorten(&url)))
-    })?;
+    let host = host(&url).map_err(|words| arguments.fail_on(0, words))?;
     if host.eq_ignore_ascii_case("localhost") {
         return Ok(Datum::Bool(false));
     }
@@ -37,7 +35,7 @@ fn is_external_url<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     }
     match arguments.runtime.addresses(host)? {
         Ok(addresses) => Ok(Datum::Bool(!addresses.iter().any(|address| is_internal(*address)))),
-        Err(reason) => Err(arguments.fail(format!("looking up {host}: {reason}"))),
+        Err(_) => Err(arguments.fail_on(0, "is a URL whose host could not be resolved")),
     }
 }
 
@@ -51,32 +49,32 @@ fn is_internal(address: IpAddr) -> bool {
 /// The host of a URL, without brackets, zone, user and port.
 fn host(url: &str) -> Result<&str, &'static str> {
     if url.contains(|character: char| character.is_control()) {
-        return Err("it has a control character");
+        return Err("is not a URL: it has a control character");
     }
     let Some((scheme, rest)) = url.split_once("://") else {
-        return Err("it has no scheme");
+        return Err("is not a URL: it has no scheme");
     };
     if !scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
     {
-        return Err("its scheme is malformed");
+        return Err("is not a URL: its scheme is malformed");
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let (host, port) = match host.strip_prefix('[') {
-        Some(bracketed) => bracketed.split_once(']').ok_or("a bracket is not closed")?,
+        Some(bracketed) => bracketed.split_once(']').ok_or("is not a URL: a bracket is not closed")?,
         None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
     let digits = if port.is_empty() { Some("") } else { port.strip_prefix(':') };
     if !digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())) {
-        return Err("its port is no number");
+        return Err("is not a URL: its port is not a number");
     }
     let host = host.split_once("%25").map_or(host, |(host, _)| host);
     if host.is_empty() {
-        return Err("the host is empty");
+        return Err("is not a URL: its host is empty");
     }
     if host.contains([' ', '"', '<', '>', '\\', '^', '`', '{', '|', '}']) {
-        return Err("its host is malformed");
+        return Err("is not a URL: its host is malformed");
     }
     Ok(host)
 }

@@ -70,7 +70,7 @@ fn round<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let digits = match digits.whole() {
         Some(whole) if whole >= 0 => whole,
         Some(_) => return Err(arguments.fail("argument #2 is negative")),
-        None => return Err(arguments.fail(format!("expected an integer number but got: {digits}"))),
+        None => return Err(arguments.fail("argument #2 is not an integer")),
     };
     if number.integer().is_some() {
         return Ok(Datum::Number(number));

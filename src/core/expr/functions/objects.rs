@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Arguments, Function, Outcome};
 use crate::core::expr::datum::{Datum, Number};
+use crate::core::expr::error::FailReason;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -137,7 +138,7 @@ fn lookup<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
         return Err(arguments.fail("argument #2 is not of type Number"));
     };
     let Some(index) = number.whole() else {
-        return Err(arguments.fail(format!("expected an integer number but got: {number}")));
+        return Err(arguments.fail("argument #2 is not an integer"));
     };
     Ok(usize::try_from(index).ok().and_then(|index| elements.get(index)).unwrap_or(Datum::Null))
 }
@@ -151,7 +152,9 @@ fn object_from_lists<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
             (_, Some(number), _) => number.to_string(),
             (_, _, Some(value)) => value.to_string(),
             _ => {
-                return Err(arguments.fail(format!("a key must be text, a number or a boolean, not {}", key.type_of())));
+                let reason =
+                    FailReason::about(key.shape(), "cannot be a key; a key must be a string, a number or a boolean");
+                return Err(arguments.fail_with(reason));
             }
         };
         arguments.runtime.produce(key.len())?;

@@ -59,8 +59,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
 const MATCH_STEPS: usize = 10;
 
 fn regex_match<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
-    let regex = arguments.regex()?;
-    Ok(Datum::Bool(regex.is_match(&arguments.printed(1)?)))
+    let compiled = arguments.regex()?;
+    let text = arguments.printed(1)?;
+    arguments.runtime.search(&compiled, text.len())?;
+    Ok(Datum::Bool(compiled.regex.is_match(&text)))
 }
 
 fn regex_replace_all<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
@@ -77,12 +79,16 @@ fn replaced<'a>(
     arguments: &Arguments<'_, 'a>,
     mut replace: impl FnMut(&regex::Captures<'_>, &mut String),
 ) -> Outcome<'a> {
-    let regex = arguments.regex()?;
+    let compiled = arguments.regex()?;
     let text = arguments.printed(1)?;
+    arguments.runtime.search(&compiled, text.len())?;
     let mut result = String::new();
     let mut rest = 0;
-    for captures in regex.captures_iter(&text) {
+    for captures in compiled.regex.captures_iter(&text) {
         let Some(whole) = captures.get(0) else { continue };
+        // What the search may have read beyond the match, and the next one reads again.
+        let left = text.len() - whole.end();
+        arguments.runtime.search(&compiled, compiled.overscan().unwrap_or(left).min(left))?;
         let before = result.len();
         result.push_str(&text[rest..whole.start()]);
         replace(&captures, &mut result);
@@ -104,7 +110,7 @@ fn pattern_match<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
 }
 
 impl<'a> Arguments<'_, 'a> {
-    fn regex(&self) -> Result<std::rc::Rc<regex::Regex>, Fault<'a>> {
-        self.runtime.regex(&self.text(0)?).map_err(|reason| self.fail(reason))
+    fn regex(&self) -> Result<std::rc::Rc<go_regex::GoRegex>, Fault<'a>> {
+        self.runtime.regex(&self.text(0)?)?.map_err(|words| self.fail_on(0, words))
     }
 }

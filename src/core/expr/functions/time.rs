@@ -3,7 +3,7 @@
 use super::{Arguments, Function, Outcome};
 use crate::core::expr::datum::Datum;
 use crate::core::expr::error::Fault;
-use crate::core::scalar::duration::Duration;
+use crate::core::scalar::duration::{Duration, DurationError};
 use crate::core::scalar::go_time::{Time, TimeError};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -172,7 +172,7 @@ fn time_parse<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     let (layout, text) = (arguments.text(0)?, arguments.text(1)?);
     let time = if layout.parse::<i64>().is_ok() {
         let Ok(seconds) = text.parse() else {
-            return Err(arguments.fail(format!("`{}` is no number of seconds", crate::core::expr::shorten(&text))));
+            return Err(arguments.fail_on(1, "is not a number of seconds"));
         };
         Time::from_unix(seconds)
     } else {
@@ -214,10 +214,10 @@ impl<'a> Arguments<'_, 'a> {
     }
 
     fn duration(&self, position: usize) -> Result<Duration, Fault<'a>> {
-        self.text(position)?.parse().map_err(|error| self.fail(error))
+        self.text(position)?.parse().map_err(|error: DurationError| self.fail_on(position, error.words()))
     }
 
     fn settle_time(&self, time: Result<Time, TimeError>) -> Result<Time, Fault<'a>> {
-        time.map_err(|error| self.fail(error))
+        time.map_err(|error| self.fail(error.words()))
     }
 }

@@ -100,6 +100,6 @@ fn to_boolean<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
     } else if text.eq_ignore_ascii_case("false") {
         Ok(Datum::Bool(false))
     } else {
-        Err(arguments.fail(format!("`{}` is neither true nor false", crate::core::expr::shorten(&text))))
+        Err(arguments.fail_on(0, "is neither true nor false"))
     }
 }

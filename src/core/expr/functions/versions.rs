@@ -35,12 +35,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn semver_compare<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
-    let range = VersionRange::parse(&arguments.text(1)?).map_err(|error| arguments.fail(error))?;
+    let range = VersionRange::parse(&arguments.text(1)?).map_err(|error| arguments.fail_on(1, error.words()))?;
     let version = semver::parse(&arguments.text(0)?).unwrap_or(::semver::Version::new(0, 0, 0));
     Ok(Datum::Bool(range.contains(&version)))
 }
 
 fn image_normalize<'a>(arguments: &Arguments<'_, 'a>) -> Outcome<'a> {
-    let image = Image::parse(&arguments.text(0)?, &ImageDefaults::default()).map_err(|error| arguments.fail(error))?;
+    let image = Image::parse(&arguments.text(0)?, &ImageDefaults::default())
+        .map_err(|_| arguments.fail_on(0, "is a bad image: invalid reference format"))?;
     arguments.give(image.reference())
 }

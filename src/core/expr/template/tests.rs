@@ -183,3 +183,36 @@ fn a_small_budget_stops_a_large_document() {
     let error = substitute(&document, &context(), &runtime().with_limits(limits)).expect_err("a budget error");
     assert!(error.to_string().contains("goes beyond 100 steps"), "{error}");
 }
+
+/// A text that was computed holds values: neither it nor what is below it in the document may be quoted.
+#[test]
+fn no_message_shows_what_a_substitution_has_brought_in() {
+    let scope = json!({
+        "secret": "hidden-text",
+        "call": "{{ hidden_function(secret) }}",
+        "path": "{{ absent.hidden_key }}",
+        "broken": "{{ hidden( }}",
+        "object": {"hidden-key": "{{ absent.hidden_key }}", "hidden-list": [{"x": "{{ hidden( }}"}]},
+        "keyed": {"{{ o }}": 1},
+        "o": {"hidden-key": "hidden-value"},
+    });
+    #[track_caller]
+    fn check(scope: &Value, template: Value, expected: &str) {
+        let error = substitute(&template, scope, &runtime()).expect_err("an error");
+        let shown = [error.to_string(), format!("{error:?}")].concat();
+        assert!(!shown.contains("hidden"), "{shown}");
+        assert!(shown.contains(expected), "{shown}");
+    }
+    check(&scope, json!({"a": "x {{ call }}"}), "a computed expression");
+    check(&scope, json!({"a": "x {{ path }}"}), "at path /a");
+    check(&scope, json!({"a": "x {{ broken }}"}), "it is not JMESPath");
+    check(&scope, json!({"a": "{{ object }}"}), "at path /a");
+    check(&scope, json!({"a": "{{ keyed }}"}), "in key \"…\" at path /a");
+    check(&scope, json!({"a": "{{ o.\"{{ secret }}\" }}"}), "at path /a");
+    check(&scope, json!({"a": "{{ \"{{ secret }}\"(o) }}"}), "at path /a");
+    check(&scope, json!({"a": "{{ split(o, '{{ secret }}') }}"}), "an object with 1 key");
+    check(&scope, json!({"a": "{{ sort_by(`[{}, {}]`, &\"{{ secret }}\") }}"}), "at path /a");
+    check(&scope, json!({"a": "{{- o }}"}), "not an object with 1 key");
+    check(&scope, json!({"a": "{{- o }} x"}), "not an object with 1 key");
+    check(&scope, json!({"{{ o }}": 1}), "expected string after substituting");
+}

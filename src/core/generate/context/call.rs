@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use crate::core::generate::api_path::PathPattern;
 use crate::core::generate::fetch::Fetch;
 use crate::core::generate::gate::{Gate, Refusal};
-use crate::core::json::Tree;
+use crate::core::shape::ValueShape;
 
 /// A call whose variables have their values.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ impl Call {
         let body = match text_of(call, "method")? {
             "" | "GET" => None,
             "POST" => Some(body_of(call)?),
-            other => return Err(format!("method `{other}` is neither GET nor POST")),
+            _ => return Err("`method` must become GET or POST".to_owned()),
         };
         let target = match call.get("service").filter(|service| !service.is_null()) {
             Some(service) => {
@@ -42,9 +43,18 @@ impl Call {
         Ok(Self { target, body })
     }
 
-    pub fn fetch(&self, gate: &Gate<'_>) -> Result<Fetch, Refusal> {
+    /// The path of a call that has no variables, as it is written down.
+    pub fn written(&self) -> PathPattern {
         match &self.target {
-            Target::Path(path) => gate.call(path, self.body.clone()),
+            Target::Path(path) => PathPattern::of(path),
+            Target::Service { .. } => PathPattern::Open,
+        }
+    }
+
+    /// Asks the gate. `asked` is the path as the policy writes it down.
+    pub fn fetch(&self, gate: &Gate<'_>, asked: &PathPattern) -> Result<Fetch, Refusal> {
+        match &self.target {
+            Target::Path(path) => gate.call(path, self.body.clone(), asked),
             Target::Service { url, headers, ca_bundle } => {
                 gate.service(url, headers.clone(), ca_bundle.clone(), self.body.clone())
             }
@@ -55,7 +65,7 @@ impl Call {
 /// The response of a service comes as text.
 pub(in crate::core::generate) fn decode(response: &Value) -> Result<Value, String> {
     serde_json::from_str(response.as_str().unwrap_or_default())
-        .map_err(|error| format!("the response is not JSON: {error}"))
+        .map_err(|error| format!("the response is not JSON: line {}, column {}", error.line(), error.column()))
 }
 
 /// A field that must be text; absent and null read as empty.
@@ -63,8 +73,7 @@ pub(super) fn text_of<'v>(value: &'v Value, field: &'static str) -> Result<&'v s
     match value.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
-        // The value itself may be secret.
-        Some(other) => Err(format!("`{field}` must become text, but became {}", other.shape().describe())),
+        Some(other) => Err(format!("`{field}` must become text, but became {}", ValueShape::of(other))),
     }
 }
 
@@ -97,7 +106,9 @@ mod tests {
     #[test]
     fn a_value_that_is_no_text_is_not_shown() {
         let header = |value: Value| json!({"service": {"url": "http://a", "headers": [{"key": "k", "value": value}]}});
-        for (value, shown) in [(json!({"token": "hidden"}), "a mapping"), (json!(["hidden"]), "a list")] {
+        for (value, shown) in
+            [(json!({"hidden": "hidden"}), "an object with 1 key"), (json!(["hidden"]), "an array of 1 element")]
+        {
             let error = Call::read(&header(value)).err();
             assert_eq!(error, Some(format!("`value` must become text, but became {shown}")));
         }

@@ -9,12 +9,15 @@ use crate::core::expr::{EvalError, Lookup, Runtime, Scope};
 use crate::core::generate::error::Cause;
 use crate::core::generate::facts::{Answer, Facts};
 use crate::core::generate::fetch::Fetch;
-use crate::core::generate::gate::Gate;
-use crate::core::generate::json_bytes;
+use crate::core::generate::gate::{Gate, Refusal};
 use crate::core::generate::trigger::Trigger;
 use crate::core::scalar::image::{self, ImageDefaults};
+use crate::core::scalar::json_text::json_bytes;
 
 use super::{Entry, EntrySource, load};
+
+/// The reference itself is a value of the trigger.
+const BAD_IMAGE: &str = "a container has a bad image: invalid reference format";
 
 /// What all scopes of one evaluation share.
 pub(in crate::core::generate) struct Session<'s> {
@@ -68,13 +71,14 @@ impl<'s> Session<'s> {
         answer
     }
 
-    /// Whether something is not wrong but waits for a fact; the fact is noted.
-    pub(in crate::core::generate) fn waits_for(&self, cause: &Cause) -> bool {
-        let Some(lookup) = cause.waits() else { return false };
+    /// Whether something is not wrong but waits for a fact; the fact is noted. A host that may not be looked up is an error.
+    pub(in crate::core::generate) fn waits_for(&self, cause: &Cause) -> Result<bool, Refusal> {
+        let Some(lookup) = cause.waits() else { return Ok(false) };
         if let Some(Lookup::Host(name)) = lookup {
-            self.needs.borrow_mut().insert(Fetch::Host(name.clone()));
+            let fetch = self.gate.host(name)?;
+            self.needs.borrow_mut().insert(fetch);
         }
-        true
+        Ok(true)
     }
 
     /// Whether there is room for a value.
@@ -110,7 +114,7 @@ impl<'t> Base<'t> {
         let images = self.images.get_or_init(|| {
             let object = self.request.get("object").unwrap_or(&Value::Null);
             image::images(object, &ImageDefaults::default())
-                .map_err(|error| EvalError::Variable { name: "images".into(), reason: error.to_string() })
+                .map_err(|_| EvalError::Variable { name: "images".into(), reason: BAD_IMAGE.to_owned() })
         });
         images.as_ref().map(Option::as_ref).map_err(Clone::clone)
     }

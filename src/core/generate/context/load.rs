@@ -86,7 +86,7 @@ impl Loader<'_> {
 
     fn api_call(&self, call: &ApiCall) -> Loaded {
         let rendered = self.render(&call.call)?;
-        let fetch = Call::read(&rendered).map_err(Trouble::Reason)?.fetch(&self.session.gate);
+        let fetch = Call::read(&rendered).map_err(Trouble::Reason)?.fetch(&self.session.gate, &call.path);
         match (fetch.map_err(reason).and_then(|fetch| self.ask(fetch)), &call.default) {
             (Err(Trouble::Reason(_)), Some(default)) => Ok(default.clone()),
             (Err(trouble), _) => Err(trouble),
@@ -101,7 +101,8 @@ impl Loader<'_> {
     fn image(&self, reference: &Template, query: Option<&Query>) -> Loaded {
         let rendered = self.render(reference)?;
         let reference = rendered.as_str().ok_or_else(|| Trouble::Reason("`reference` must become text".to_owned()))?;
-        let image = Image::parse(reference, &ImageDefaults::default()).map_err(reason)?;
+        let image = Image::parse(reference, &ImageDefaults::default())
+            .map_err(|_| Trouble::Reason("`reference` must become an image reference".to_owned()))?;
         let fetch = self.session.gate.image(&image.registry, reference).map_err(self::reason)?;
         let found = self.ask(fetch)?;
         self.apply(query, found)
@@ -150,7 +151,7 @@ impl Loader<'_> {
                 let rendered = self.render(template)?;
                 let text =
                     rendered.as_str().ok_or_else(|| Trouble::Reason("`jmesPath` must become text".to_owned()))?;
-                let expression = Expression::compile(text).map_err(reason)?;
+                let expression = Expression::compile_computed(text).map_err(reason)?;
                 run(&expression).map_err(trouble)
             }
         }
