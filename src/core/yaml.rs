@@ -463,7 +463,7 @@ mod tests {
         );
         check("a: {<<: [{x: 1}, {x: 2, w: 2}], z: 3}", json!({"a": {"x": 1, "w": 2, "z": 3}}));
         check("a: 1\na: 2", json!({"a": 2}));
-        check("a: |\n  x\n  y\nb: >\n  x\n  y", json!({"a": "x\ny\n", "b": "x y\n"}));
+        check("a: |\n  x\n  y\nb: >\n  x\n  y\n", json!({"a": "x\ny\n", "b": "x y\n"}));
         check("", Value::Null);
         check("# only a comment", Value::Null);
         check("--- 1\n--- 2", json!(1));
