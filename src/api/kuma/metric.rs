@@ -41,7 +41,7 @@ fn sidecar() -> Value {
 }
 
 fn applications() -> Value {
-    let path = with(text("The path of its metrics."), [("default", "/metrics/prometheus".into())]);
+    let path = with(text("The path of its metrics."), [("default", "/metrics".into())]);
     let application = closed(
         "One application.",
         [
