@@ -77,6 +77,14 @@ pub fn read(text: &str) -> Vec<Result<Document, YamlError>> {
     }
 }
 
+/// The first document of a text, `null` if there is none. A block that ends with the text has no line break there unless the
+/// text has one: texts that were cut out and trimmed are read like this by Go programs.
+pub fn read_trimmed(text: &str) -> Result<Value, YamlError> {
+    let mut reader = Reader::new(text, Marks::Drop);
+    reader.unbroken_end = (!text.ends_with('\n')).then_some(text.len());
+    Ok(reader.next_document()?.map_or(Value::Null, |document| document.value))
+}
+
 /// The first document of a text, `null` if there is none. Cheaper than [`read`]: no places, no notes.
 pub fn read_value(text: &str) -> Result<Value, YamlError> {
     let mut reader = Reader::new(text, Marks::Drop);
@@ -139,7 +147,7 @@ enum Marks {
 struct Reader<'t> {
     events: Parser<'t, granit_parser::StrInput<'t>>,
     marks: Marks,
-    /// Where the text ends, if its last line has no line break.
+    /// Where the text ends, if its last line has no line break and must not get one.
     unbroken_end: Option<usize>,
 }
 
@@ -181,8 +189,7 @@ struct Builder {
 impl<'t> Reader<'t> {
     fn new(text: &'t str, marks: Marks) -> Self {
         let options = granit_parser::options! { emit_comments: false };
-        let unbroken_end = (!text.ends_with('\n')).then_some(text.len());
-        Self { events: Parser::new_from_str_with_options(text, options), marks, unbroken_end }
+        Self { events: Parser::new_from_str_with_options(text, options), marks, unbroken_end: None }
     }
 
     fn next_document(&mut self) -> Result<Option<Document>, YamlError> {
@@ -192,7 +199,7 @@ impl<'t> Reader<'t> {
         for next in self.events.by_ref() {
             let (mut event, span) = next.map_err(syntax)?;
             let at = Position::from(span.start);
-            // The parser adds a line break to a block that ends with the text; kubectl's does not.
+            // The parser adds a line break to a block that ends with the text.
             if let Event::Scalar(text, ScalarStyle::Literal | ScalarStyle::Folded, ..) = &mut event
                 && self.unbroken_end.is_some()
                 && span.end.byte_offset() >= self.unbroken_end
@@ -447,12 +454,17 @@ mod tests {
     }
 
     #[test]
-    fn a_block_at_the_end_has_the_line_break_that_is_there() {
+    fn a_block_at_the_end_may_have_the_line_break_that_is_there() {
+        #[track_caller]
+        fn check(text: &str, expected: Value) {
+            assert_eq!(read_trimmed(text), Ok(expected), "{text}");
+        }
         check("a: |\n  b\n", json!({"a": "b\n"}));
         check("a: |\n  b", json!({"a": "b"}));
         check("a: >\n  b\n  c", json!({"a": "b c"}));
         check("a: |\n  b\nc: d", json!({"a": "b\n", "c": "d"}));
         check("a: |-\n  b", json!({"a": "b"}));
+        assert_eq!(read_value("a: |\n  b"), Ok(json!({"a": "b\n"})));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::cli::serve::ControlPlaneArgs;
 use crate::compile::mesh::admission::{self, ControlPlane, Operation, Request};
 use crate::core::json::Document;
 use crate::core::resource::text_at;
-use crate::core::yaml::YamlError;
+use crate::core::yaml::{self, YamlError};
 use crate::index::mesh::{MeshIndex, MeshSnapshot};
 
 /// Where the mesh is read from.
@@ -67,17 +67,17 @@ fn admitted(mut document: Value, plane: &ControlPlane) -> Result<Value, String> 
 /// The documents of a file. Universal resources are read as the peer's command line reads them: it cuts a file at lines of
 /// dashes and trims each piece first, so a block of text at its end has no line break.
 fn documents(source: &Source) -> Vec<Result<Value, YamlError>> {
-    let read = |piece: &str| -> Vec<Result<Value, YamlError>> {
-        let loaded = load::split(&source.file, piece).into_iter();
-        loaded.map(|loaded| loaded.document.map(|placed| placed.value)).collect()
-    };
     let is_universal = |document: &Result<Value, YamlError>| {
         document.as_ref().is_ok_and(|document| document.get("type").is_some() && document.get("apiVersion").is_none())
     };
     let mut documents = Vec::new();
     for piece in pieces(&source.text) {
-        let whole = read(&piece);
-        documents.extend(if whole.iter().all(is_universal) { read(piece.trim_end()) } else { whole });
+        let loaded = load::split(&source.file, &piece).into_iter();
+        let whole: Vec<_> = loaded.map(|loaded| loaded.document.map(|placed| placed.value)).collect();
+        match whole.as_slice() {
+            [one] if is_universal(one) => documents.push(yaml::read_trimmed(piece.trim_end())),
+            _ => documents.extend(whole),
+        }
     }
     documents.retain(|document| !matches!(document, Ok(Value::Null)));
     documents
