@@ -151,7 +151,7 @@ pub(super) mod schema {
     }
 
     fn applications() -> Value {
-        let path = with(text("The path of its metrics."), [("default", "/metrics/prometheus".into())]);
+        let path = with(text("The path of its metrics."), [("default", "/metrics".into())]);
         let application = closed(
             "One application.",
             [

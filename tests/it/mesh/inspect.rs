@@ -76,23 +76,25 @@ fn in_short(body: &Value) -> Map<String, Value> {
             let held = to.insert(key.trim_end().to_owned(), json!({"conf": conf, "origin": origin}));
             assert!(held.is_none(), "{key} is listed twice");
         }
+        let subset = |rule: &Value| {
+            let matcher = |matcher: &Value| {
+                let not = if matcher["not"] == true { "!" } else { "" };
+                format!("{not}{}={}", text(&matcher["key"]), text(&matcher["value"]))
+            };
+            let matchers: Vec<_> = list(&rule["matchers"]).iter().map(matcher).collect();
+            let origin: Vec<_> = list(&rule["origin"]).iter().map(name).collect();
+            json!({"matchers": matchers, "conf": rule["conf"], "origin": origin})
+        };
+        let tags: Vec<Value> = list(&rule["toRules"]).iter().map(subset).collect();
         let mut from = Map::new();
         for inbound in list(&rule["fromRules"]) {
-            let rules = list(&inbound["rules"]).into_iter().map(|rule| {
-                let matcher = |matcher: &Value| {
-                    let not = if matcher["not"] == true { "!" } else { "" };
-                    format!("{not}{}={}", text(&matcher["key"]), text(&matcher["value"]))
-                };
-                let matchers: Vec<_> = list(&rule["matchers"]).iter().map(matcher).collect();
-                let origin: Vec<_> = list(&rule["origin"]).iter().map(name).collect();
-                json!({"matchers": matchers, "conf": rule["conf"], "origin": origin})
-            });
-            from.insert(inbound["inbound"]["port"].to_string(), rules.collect());
+            let rules: Vec<Value> = list(&inbound["rules"]).iter().map(subset).collect();
+            from.insert(inbound["inbound"]["port"].to_string(), rules.into());
         }
         let proxy = &rule["proxyRule"];
         let origin: Vec<_> = list(&proxy["origin"]).iter().map(name).collect();
         let parts = json!({
-            "to": to, "from": from, "warnings": rule["warnings"], "proxy": {"conf": proxy["conf"], "origin": origin},
+            "to": to, "tags": tags, "from": from, "warnings": rule["warnings"], "proxy": {"conf": proxy["conf"], "origin": origin},
         });
         types.insert(text(&rule["type"]), parts);
     }

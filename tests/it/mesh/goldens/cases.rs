@@ -25,6 +25,9 @@ pub(super) struct Case {
     pub(super) have: Value,
 }
 
+/// From the input of a case to what is compared.
+type Run<I> = fn(&I) -> Value;
+
 pub(super) fn cases(folder: &Path) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |folder: &Path, golden: PathBuf, have: Value| {
@@ -39,7 +42,7 @@ pub(super) fn cases(folder: &Path) -> Vec<Case> {
             add(folder, golden, resource_rules(&input, &name));
         }
     }
-    let plain: [(&str, fn(&Path) -> Value); 5] = [
+    let plain: [(&str, Run<Path>); 5] = [
         ("outbound/sort", sorted_entries),
         ("from", from_rules),
         ("to", to_rules),
@@ -60,9 +63,9 @@ pub(super) fn cases(folder: &Path) -> Vec<Case> {
             add(folder, golden, case.policies());
         }
     }
-    let on_proxies: [(&str, fn(&Matched) -> Value); 5] = [
+    let on_proxies: [(&str, Run<Matched>); 5] = [
         ("dataplanepolicies", Matched::policies),
-        ("fromrules", Matched::from_rules),
+        ("fromrules", Matched::rules_by_caller),
         ("torules", Matched::to_rules),
         ("meshexternalservice", Matched::to_rules),
         ("meshgateways", Matched::gateway_rules),
@@ -215,7 +218,7 @@ impl Matched {
         json!({"items": self.matched.policies.iter().map(|policy| show_meta(&policy.meta)).collect::<Vec<_>>(), "total": 0})
     }
 
-    fn from_rules(&self) -> Value {
+    fn rules_by_caller(&self) -> Value {
         let (rules, inbound) = self.by_inbound();
         json!({"Rules": rules, "InboundRules": inbound})
     }
