@@ -111,6 +111,12 @@ conformance: $(if $(CLUSTER),,build) ## chainsaw tests of generate rules (CASES=
 	@tests/cluster/conformance $(if $(FILTER),--filter '$(FILTER)') $(if $(JOBS),--jobs '$(JOBS)') \
 	  $(if $(WITHIN),--within '$(WITHIN)') $(if $(CLUSTER),--cluster '$(CLUSTER)') '$(CASES)'
 
+.PHONY: conformance-mesh
+conformance-mesh: build ## rules and Inspect answers of mesh policies against goldens (DIR=folder with kuma/rules and run)
+	@[ -n '$(DIR)' ] || { echo 'make conformance-mesh DIR=FOLDER: where are the goldens?' >&2; exit 2; }
+	WRIT_KUMA_GOLDENS='$(abspath $(DIR))/kuma/rules' $(CARGO) test --locked --test it mesh::goldens
+	'$(abspath $(DIR))/run' target/debug/writ --only inspect
+
 .PHONY: e2e-kind
 e2e-kind: ## the same tests on kind; needs Docker and kind
 	@tests/cluster/e2e kind

@@ -9,6 +9,7 @@ mod duration;
 mod explain;
 mod foresight;
 mod format;
+mod inspect;
 mod jp;
 mod live;
 mod load;
@@ -32,6 +33,7 @@ use clap::{Parser, Subcommand};
 
 pub use apply::Apply;
 pub use explain::Explain;
+pub use inspect::Inspect;
 pub use jp::Jp;
 pub use migrate::Migrate;
 pub use modify::Modify;
@@ -55,6 +57,7 @@ const EXIT_CODES: &str = "Exit codes: 0 clean, 1 findings, 2 could not run.";
 enum Command {
     Apply(Apply),
     Explain(Explain),
+    Inspect(Inspect),
     Jp(Jp),
     Migrate(Migrate),
     Modify(Modify),
@@ -77,6 +80,7 @@ impl Command {
         match self {
             Self::Apply(command) => command.run(out),
             Self::Explain(command) => command.run(out),
+            Self::Inspect(command) => command.run(out, talk),
             Self::Jp(command) => command.run(out),
             Self::Migrate(command) => command.run(out, talk),
             Self::Modify(command) => command.run(out, talk),

@@ -3,33 +3,19 @@
 //! The webhook, the controller and the command line all come through here, so nothing is admitted that cannot be run and
 //! nothing is refused in one place that another accepts. This room knows documents; it does no I/O.
 
-mod decimal;
-mod format;
 pub mod generate;
-mod json_patch;
 pub mod mesh;
-pub mod migrate;
-mod modification;
-pub mod modifier;
-mod proxy_template;
 mod reader;
-mod scalars;
-mod schema;
-mod tags;
-mod target_ref;
 mod way;
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use crate::core::json::{Document, Json, Tree};
-use crate::core::mesh::policy::Role;
+use crate::api;
+use crate::core::json::{Document, Tree};
 use crate::core::problem::{FieldPath, Problem, Reason};
-use crate::core::structural;
-use mesh::Resource;
-use reader::Node;
-use way::Ways;
 
 /// What a check found in one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,63 +45,10 @@ pub enum Form {
     Universal,
 }
 
-/// How a kind of group `kuma.io` is checked, besides by its schema.
-struct MeshKind {
-    name: &'static str,
-    /// Where the content of a universal document stands.
-    content: Content,
-    /// `None` where there is nothing to say beyond the schema.
-    check: Option<fn(&Resource<'_>, &mut Findings)>,
-}
-
-#[derive(Clone, Copy)]
-enum Content {
-    /// Beside `type` and `name`.
-    Document,
-    Spec,
-}
-
-const fn policy(name: &'static str, check: fn(&Resource<'_>, &mut Findings)) -> MeshKind {
-    MeshKind { name, content: Content::Spec, check: Some(check) }
-}
-
-const fn service(name: &'static str) -> MeshKind {
-    MeshKind { name, content: Content::Spec, check: None }
-}
-
-const MESH_KINDS: &[MeshKind] = &[
-    MeshKind { name: "ProxyTemplate", content: Content::Document, check: Some(proxy_template::check) },
-    policy("MeshHTTPRoute", |resource, findings| drop(mesh::http_route::compile(resource, findings))),
-    policy("MeshTCPRoute", |resource, findings| drop(mesh::tcp_route::compile(resource, findings))),
-    policy("MeshTimeout", |resource, findings| drop(mesh::timeout::compile(resource, findings))),
-    policy("MeshProxyPatch", |resource, findings| drop(mesh::proxy_patch::compile::<()>(resource, findings))),
-    policy("MeshTLS", mesh::tls::check),
-    policy("MeshLoadBalancingStrategy", mesh::load_balancing::check),
-    policy("MeshPassthrough", mesh::passthrough::check),
-    policy("MeshAccessLog", mesh::access_log::check),
-    policy("MeshTrace", mesh::trace::check),
-    policy("MeshFaultInjection", mesh::fault_injection::check),
-    policy("MeshRateLimit", mesh::rate_limit::check),
-    policy("MeshTrafficPermission", mesh::traffic_permission::check),
-    policy("MeshHealthCheck", mesh::health_check::check),
-    policy("MeshCircuitBreaker", mesh::circuit_breaker::check),
-    policy("MeshRetry", mesh::retry::check),
-    policy("MeshMetric", mesh::metric::check),
-    service("MeshService"),
-    service("MeshExternalService"),
-    service("MeshMultiZoneService"),
-];
-
-impl MeshKind {
-    fn find(name: &str) -> Option<&'static Self> {
-        MESH_KINDS.iter().find(|kind| kind.name == name)
-    }
-}
-
 /// Whether [`check`] knows a kind of a Kubernetes API group.
 pub fn serves(group: &str, kind: &str) -> bool {
     match group {
-        "kuma.io" => MeshKind::find(kind).is_some(),
+        "kuma.io" => mesh::checks(kind),
         "kyverno.io" => generate::KINDS.contains(&kind),
         _ => false,
     }
@@ -132,40 +65,14 @@ pub fn check(document: &Value) -> Option<Findings> {
     if generate::is_global_entry(document) {
         return Some(generate::global_entry(document).1);
     }
-    check_mesh(Document::from(document).root())
+    mesh::check(Document::from(document).root())
 }
 
-/// Checks a document of one of the kinds of the mesh; `None` for any other.
-pub fn check_mesh(document: Json<'_>) -> Option<Findings> {
-    let identity = identify(document)?;
-    let kind = MeshKind::find(identity.kind)?;
-    if identity.form == Form::Kubernetes && group_of(document) != "kuma.io" {
-        return None;
-    }
-    let structural::Findings { refused, unknown } = schema::check(kind.name, document, identity.form);
-    let mut findings = Findings { schema: refused, ..Findings::default() };
-    match kind.check {
-        // It warns of unknown fields itself: it knows more than one spelling of some.
-        Some(check) => check(&resource(document, identity.form, kind.content, &Ways::default()), &mut findings),
-        None => findings.warnings = unknown,
-    }
-    Some(findings)
-}
-
-fn resource<'v>(document: Json<'v>, form: Form, content: Content, ways: &'v Ways) -> Resource<'v> {
-    let root = Node::new(Some(document), ways.root());
-    let labels = match form {
-        Form::Kubernetes => document.at(&["metadata", "labels"]),
-        Form::Universal => document.get("labels"),
-    };
-    let role = labels.and_then(|labels| labels.get("kuma.io/policy-role")).and_then(Tree::as_text);
-    // Nobody but the webhook writes the label; what it could not have written counts as if it were not there.
-    let role = role.and_then(Role::parse).unwrap_or_default();
-    let content = match (form, content) {
-        (Form::Universal, Content::Document) => root,
-        _ => root.below("spec"),
-    };
-    Resource { content, role }
+/// The CRDs of all kinds that Writ serves.
+pub fn definitions() -> Vec<CustomResourceDefinition> {
+    let mut all = api::definitions();
+    all.extend(mesh::definitions());
+    all
 }
 
 /// Kind, name and form of a document; `None` if it is neither a Kubernetes object nor a universal resource.
@@ -211,6 +118,12 @@ impl Findings {
             self.errors.extend(removed);
         }
         self
+    }
+
+    /// Makes errors of unknown fields.
+    pub fn refuse_unknown(&mut self) {
+        let unknown = self.warnings.extract_if(.., |warning| warning.reason == Reason::Unknown);
+        self.schema.extend(unknown);
     }
 
     /// Adds an error.

@@ -1,5 +1,6 @@
 //! All policies at one moment: a state that takes documents and gives snapshots. No client, no tasks, no clock.
 
+pub mod mesh;
 mod routes;
 mod snapshot;
 mod state;

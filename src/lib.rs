@@ -8,6 +8,7 @@
 //! | [`webhook`] | AdmissionReviews: whole requests in, whole responses out |
 //! | [`controller`] | keeps generated objects in step with policies, triggers and sources |
 //! | [`cluster`] | all I/O with a Kubernetes API server |
+//! | [`inspect`] | the Inspect API: whole requests in, whole bodies out |
 //! | [`index`] | all policies at one moment |
 //! | [`server`] | transport: TLS, bounded bodies, drain; knows no path |
 //! | [`telemetry`] | logs, metrics, health |
@@ -22,6 +23,7 @@ pub mod compile;
 pub mod controller;
 pub mod core;
 pub mod index;
+pub mod inspect;
 pub mod server;
 pub mod telemetry;
 pub mod webhook;

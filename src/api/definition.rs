@@ -4,52 +4,52 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 /// What makes a kind its own.
-pub(super) struct Definition {
-    pub(super) group: &'static str,
+pub(crate) struct Definition {
+    pub(crate) group: &'static str,
     /// All are served and have the same shape; the first is stored.
-    pub(super) versions: &'static [&'static str],
-    pub(super) kind: &'static str,
-    pub(super) plural: &'static str,
-    pub(super) short_names: &'static [&'static str],
-    pub(super) categories: &'static [&'static str],
-    pub(super) scope: Scope,
+    pub(crate) versions: &'static [&'static str],
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) short_names: &'static [&'static str],
+    pub(crate) categories: &'static [&'static str],
+    pub(crate) scope: Scope,
     /// Whether `status` is written apart from the rest.
-    pub(super) status: bool,
+    pub(crate) status: bool,
     /// Columns of `kubectl get` besides name and age.
-    pub(super) columns: &'static [Column],
+    pub(crate) columns: &'static [Column],
     /// The structural schema of the whole object.
-    pub(super) schema: Value,
+    pub(crate) schema: Value,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Scope {
+pub(crate) enum Scope {
     Cluster,
     Namespaced,
 }
 
 /// One column of `kubectl get`.
-pub(super) struct Column {
-    pub(super) title: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) path: &'static str,
+pub(crate) struct Column {
+    pub(crate) title: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) path: &'static str,
     /// Shown with `-o wide` only.
-    pub(super) wide: bool,
+    pub(crate) wide: bool,
 }
 
 impl Column {
-    pub(super) const fn text(title: &'static str, path: &'static str) -> Self {
+    pub(crate) const fn text(title: &'static str, path: &'static str) -> Self {
         Self { title, kind: "string", path, wide: false }
     }
 
-    pub(super) const fn flag(title: &'static str, path: &'static str) -> Self {
+    pub(crate) const fn flag(title: &'static str, path: &'static str) -> Self {
         Self { kind: "boolean", ..Self::text(title, path) }
     }
 
-    pub(super) const fn wide_number(title: &'static str, path: &'static str) -> Self {
+    pub(crate) const fn wide_number(title: &'static str, path: &'static str) -> Self {
         Self { kind: "integer", wide: true, ..Self::text(title, path) }
     }
 
-    pub(super) const fn wide_text(title: &'static str, path: &'static str) -> Self {
+    pub(crate) const fn wide_text(title: &'static str, path: &'static str) -> Self {
         Self { wide: true, ..Self::text(title, path) }
     }
 
@@ -64,7 +64,7 @@ impl Column {
 }
 
 impl Definition {
-    pub(super) fn build(self) -> CustomResourceDefinition {
+    pub(crate) fn build(self) -> CustomResourceDefinition {
         let Self { group, versions, kind, plural, short_names, categories, scope, status, columns, schema } = self;
         let scope = match scope {
             Scope::Cluster => "Cluster",

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::format::Format;
 use super::load::{self, Source};
-use crate::compile::migrate::{Migrated, Migration, Remark, Settings, migrate};
+use crate::compile::mesh::migrate::{Migrated, Migration, Remark, Settings, migrate};
 use crate::core::problem::{FieldPath, Problem, Reason};
 
 /// Rewrite mesh policies for Kuma 3, and say what has to be done by hand

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::format::Format;
 use super::load::{self, Loaded, Placed};
-use crate::compile::modifier::{self, Modifier};
+use crate::compile::mesh::modifier::{self, Modifier};
 use crate::compile::{Findings, identify};
 use crate::core::envoy::modification::{Dialect, Modification};
 use crate::core::envoy::modify::{Resource, ResourceType, insert, modify};

@@ -18,7 +18,7 @@ use clap::{ArgAction, Args};
 
 use super::{Outcome, duration};
 use crate::telemetry::{LogFormat, start_logging};
-use control_plane::ControlPlaneArgs;
+pub(super) use control_plane::ControlPlaneArgs;
 
 /// Parsing expressions is recursive and bounded by their length; this is room for the longest. Only what is used is taken.
 const THREAD_STACK: usize = 64 << 20;

@@ -9,7 +9,7 @@ use super::Outcome;
 use super::format::Format;
 use super::load::{self, Loaded, Placed};
 use crate::compile::mesh::admission::{SYSTEM_NAMESPACE, rehearse};
-use crate::compile::{self, Findings, KumaVersion};
+use crate::compile::{self, Findings, Form, KumaVersion};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use crate::core::yaml::{NoteKind, Position};
 
@@ -20,6 +20,7 @@ Examples:
   writ validate policy.yaml                  one file, all its documents
   writ validate manifests/ -o json           a folder, for programs
   writ validate --kuma-version 3 policies/   also refuse what Kuma 3 has no more
+  writ validate --strict policies/           also reject unknown fields, as `kubectl apply` does
   kubectl get proxytemplates -o yaml | writ validate -
 
 Exit codes: 0 all valid, 1 a document is invalid, 2 could not run.")]
@@ -30,6 +31,9 @@ pub struct Validate {
     /// The Kuma that mesh policies are for: 2 warns of what Kuma 3 has no more, 3 refuses it
     #[arg(long, value_enum, default_value_t = Kuma::Two, value_name = "VERSION")]
     kuma_version: Kuma,
+    /// Reject unknown fields of Kubernetes objects, as `kubectl apply` does; the API server alone drops them
+    #[arg(long)]
+    strict: bool,
     /// The namespace of the mesh's operators: a mesh policy in another one may do less
     #[arg(long, env = "WRIT_KUMA_SYSTEM_NAMESPACE", value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     kuma_system_namespace: String,
@@ -67,7 +71,7 @@ struct Finding {
 
 impl Validate {
     pub fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let Self { files, kuma_version, kuma_system_namespace, format } = self;
+        let Self { files, kuma_version, strict, kuma_system_namespace, format } = self;
         let version = match kuma_version {
             Kuma::Two => KumaVersion::Two,
             Kuma::Three => KumaVersion::Three,
@@ -77,7 +81,7 @@ impl Validate {
             anyhow::bail!("no documents in {}", list(&files));
         }
         let reports: Vec<Report> =
-            loaded.into_iter().map(|loaded| inspect(loaded, version, &kuma_system_namespace)).collect();
+            loaded.into_iter().map(|loaded| inspect(loaded, version, strict, &kuma_system_namespace)).collect();
         let data = || Value::Array(reports.iter().map(Report::to_json).collect());
         format.print(out, data, |out| print_text(&reports, out))?;
         let clean = reports.iter().all(Report::is_valid);
@@ -85,7 +89,7 @@ impl Validate {
     }
 }
 
-fn inspect(loaded: Loaded, version: KumaVersion, system_namespace: &str) -> Report {
+fn inspect(loaded: Loaded, version: KumaVersion, strict: bool, system_namespace: &str) -> Report {
     let Loaded { file, index, document } = loaded;
     let document = match document {
         Ok(document) => document,
@@ -106,10 +110,14 @@ fn inspect(loaded: Loaded, version: KumaVersion, system_namespace: &str) -> Repo
             };
         }
     };
-    let (kind, name) = compile::identify(&document.value).map(|it| (it.kind, it.name)).unwrap_or_default();
+    let identity = compile::identify(&document.value);
+    let (kind, name) = identity.map(|it| (it.kind, it.name)).unwrap_or_default();
     let checked = rehearse(&document.value, system_namespace);
     let known = checked.is_some();
-    let findings = checked.unwrap_or_else(|| unknown_kind(kind)).seen_by(version);
+    let mut findings = checked.unwrap_or_else(|| unknown_kind(kind)).seen_by(version);
+    if strict && known && identity.is_some_and(|identity| identity.form == Form::Kubernetes) {
+        findings.refuse_unknown();
+    }
     let refusals = findings.refusals();
     let Findings { errors, schema, warnings } = findings;
     let place = |problem: Problem| Finding { position: document.position_of(&problem.field), problem };

@@ -99,6 +99,13 @@ impl<'v, T: Tree<'v>> Node<'v, T> {
         }
     }
 
+    /// Refuses a number or boolean, for a document that has no schema to do so: it cannot be decoded.
+    pub(crate) fn refuse_scalar(&self, findings: &mut Findings) {
+        if let Some(shape @ (Shape::Number(_) | Shape::Bool(_))) = self.value.map(Tree::shape) {
+            self.mistyped("text in quotes", shape, findings);
+        }
+    }
+
     pub(super) fn mistyped(&self, wanted: &str, found: Shape<'_>, findings: &mut Findings) {
         findings.refuse(self.path, Reason::Format, format!("must be {wanted}, not {}", found.describe()));
     }
@@ -124,6 +131,11 @@ impl<'v, T: Tree<'v>> Object<'v, T> {
     /// The field of that name, without its counting as known.
     pub(crate) fn peek(&self, name: &'static str) -> Node<'v, T> {
         Node::new(self.fields.and_then(|fields| fields.get(name)), self.trunk.field(name))
+    }
+
+    /// Whether the field is there and has null.
+    pub(crate) fn is_null(&self, name: &'static str) -> bool {
+        self.fields.and_then(|fields| fields.get(name)).is_some_and(Tree::is_null)
     }
 
     /// Counts fields as known that are read by another way, or need no check.

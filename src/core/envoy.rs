@@ -13,8 +13,10 @@ mod decode;
 mod instant;
 mod json_patch;
 mod merge;
+mod opaque;
 mod path;
 mod rules;
 mod scalars;
 
 pub use decode::{DecodeError, Decoded, MessageType, Note, Remark, Strictness, decode, decode_as};
+pub use opaque::is_opaque_type;

@@ -214,7 +214,8 @@ impl Schema {
         } else if let Some(least) = too_short {
             findings.refuse(place, Reason::Empty, empty_or("characters", least));
         } else if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-            findings.refuse(place, Reason::Format, format!("malformed: `{text}` does not match {pattern}"));
+            let hint = if pattern.is_match(&text.to_lowercase()) { "; write it in lower case" } else { "" };
+            findings.refuse(place, Reason::Format, format!("malformed: `{text}` does not match {pattern}{hint}"));
         }
     }
 

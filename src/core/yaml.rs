@@ -139,6 +139,8 @@ enum Marks {
 struct Reader<'t> {
     events: Parser<'t, granit_parser::StrInput<'t>>,
     marks: Marks,
+    /// Where the text ends, if its last line has no line break.
+    unbroken_end: Option<usize>,
 }
 
 /// A finished value with its mark and the number of values in it.
@@ -179,7 +181,8 @@ struct Builder {
 impl<'t> Reader<'t> {
     fn new(text: &'t str, marks: Marks) -> Self {
         let options = granit_parser::options! { emit_comments: false };
-        Self { events: Parser::new_from_str_with_options(text, options), marks }
+        let unbroken_end = (!text.ends_with('\n')).then_some(text.len());
+        Self { events: Parser::new_from_str_with_options(text, options), marks, unbroken_end }
     }
 
     fn next_document(&mut self) -> Result<Option<Document>, YamlError> {
@@ -187,8 +190,16 @@ impl<'t> Reader<'t> {
             Builder { stack: Vec::new(), anchors: BTreeMap::new(), aliased: 0, notes: Vec::new(), marks: self.marks };
         let mut root: Option<Node> = None;
         for next in self.events.by_ref() {
-            let (event, span) = next.map_err(syntax)?;
+            let (mut event, span) = next.map_err(syntax)?;
             let at = Position::from(span.start);
+            // The parser adds a line break to a block that ends with the text; kubectl's does not.
+            if let Event::Scalar(text, ScalarStyle::Literal | ScalarStyle::Folded, ..) = &mut event
+                && self.unbroken_end.is_some()
+                && span.end.byte_offset() >= self.unbroken_end
+                && text.ends_with('\n')
+            {
+                text.to_mut().pop();
+            }
             match event {
                 Event::DocumentEnd => match root.take() {
                     // A document without content (only comments, or nothing between two `---`) is no document.
@@ -436,6 +447,15 @@ mod tests {
     }
 
     #[test]
+    fn a_block_at_the_end_has_the_line_break_that_is_there() {
+        check("a: |\n  b\n", json!({"a": "b\n"}));
+        check("a: |\n  b", json!({"a": "b"}));
+        check("a: >\n  b\n  c", json!({"a": "b c"}));
+        check("a: |\n  b\nc: d", json!({"a": "b\n", "c": "d"}));
+        check("a: |-\n  b", json!({"a": "b"}));
+    }
+
+    #[test]
     fn structure_anchors_and_merge_keys() {
         check(
             "a: &x {k: 1, l: 2}\nb:\n  <<: *x\n  l: 3\nc: [*x]",
@@ -443,7 +463,7 @@ mod tests {
         );
         check("a: {<<: [{x: 1}, {x: 2, w: 2}], z: 3}", json!({"a": {"x": 1, "w": 2, "z": 3}}));
         check("a: 1\na: 2", json!({"a": 2}));
-        check("a: |\n  x\n  y\nb: >\n  x\n  y", json!({"a": "x\ny\n", "b": "x y\n"}));
+        check("a: |\n  x\n  y\nb: >\n  x\n  y\n", json!({"a": "x\ny\n", "b": "x y\n"}));
         check("", Value::Null);
         check("# only a comment", Value::Null);
         check("--- 1\n--- 2", json!(1));

@@ -8,6 +8,7 @@ mod cluster;
 mod expr;
 mod generate;
 mod https;
+mod mesh;
 mod reviews;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ const BENCHES: &[(&str, Bench)] = &[
     ("expr", expr::run),
     ("generate", generate::run),
     ("admission", admission::run),
+    ("mesh", mesh::run),
     ("https", https::run),
     (CLUSTER, cluster::run),
 ];

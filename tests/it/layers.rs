@@ -12,10 +12,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("server", &[]),
     ("telemetry", &[]),
     ("index", &["core", "compile"]),
+    ("inspect", &["core", "index"]),
     ("webhook", &["core", "compile", "index"]),
     ("cluster", &["core", "telemetry"]),
     ("controller", &["core", "compile", "index", "cluster", "telemetry"]),
-    ("cli", &["core", "compile", "index", "server", "telemetry", "webhook", "controller", "cluster"]),
+    ("cli", &["core", "compile", "index", "inspect", "server", "telemetry", "webhook", "controller", "cluster"]),
 ];
 
 /// What the engine must not even mention: it learns the world through its arguments.

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use writ::core::mesh::policy::PolicyKind;
 use writ::core::mesh::target_ref::TargetKind;
 use writ::core::problem::FieldPath;
 use writ::core::structural::Schema;
@@ -17,7 +16,7 @@ use writ::webhook::ENTRY_PATHS;
 fn definitions_are_those_of_the_code() {
     let folder = root().join("manifests/crds");
     let mut expected = Vec::new();
-    for definition in writ::api::definitions() {
+    for definition in writ::compile::definitions() {
         let (plural, group) = (&definition.spec.names.plural, &definition.spec.group);
         let file = format!("{group}_{plural}.yaml");
         let text = serde_saphyr::to_string(&definition).expect("a definition can be written");
@@ -41,7 +40,7 @@ fn definitions_are_those_of_the_code() {
 /// What an API server demands of a definition, as far as it can be told without one.
 #[test]
 fn schemas_are_structural() {
-    for definition in writ::api::definitions() {
+    for definition in writ::compile::definitions() {
         let kind = &definition.spec.names.kind;
         for version in &definition.spec.versions {
             let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
@@ -54,8 +53,7 @@ fn schemas_are_structural() {
 /// The content of a policy is closed, and every field says what it is for.
 #[test]
 fn mesh_policies_are_closed_and_explained() {
-    for kind in writ::api::mesh_kinds() {
-        let schema = writ::api::mesh_schema(kind).expect("a kind has a schema");
+    for (kind, schema) in mesh_schemas() {
         let spec = &schema["properties"]["spec"];
         if schema["properties"].get("mesh").is_none() {
             assert!(spec.get("x-kubernetes-preserve-unknown-fields").is_none(), "{kind}");
@@ -64,9 +62,17 @@ fn mesh_policies_are_closed_and_explained() {
     }
 }
 
+/// The mesh kinds and their schemas.
+fn mesh_schemas() -> impl Iterator<Item = (String, Value)> {
+    writ::compile::mesh::definitions().into_iter().map(|definition| {
+        let schema = definition.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+        (definition.spec.names.kind, serde_json::to_value(schema).expect("a schema is JSON"))
+    })
+}
+
 #[test]
 fn references_name_the_kinds_that_there_are() {
-    let schema = writ::api::mesh_schema("MeshTimeout").expect("it is there");
+    let (_, schema) = mesh_schemas().find(|(kind, _)| kind == "MeshTimeout").expect("it is there");
     let kinds = schema["properties"]["spec"]["properties"]["targetRef"]["properties"]["kind"]["enum"].clone();
     let mut kinds: Vec<String> = serde_json::from_value(kinds).expect("names");
     kinds.sort();
@@ -154,12 +160,12 @@ fn every_kind_of_the_mesh_comes_through_the_webhooks() {
     let text = fs::read_to_string(root().join("manifests/base/webhooks.yaml")).expect("the webhooks");
     let configurations: Vec<Value> =
         yaml::read(&text).into_iter().map(|document| document.expect("good YAML").value).collect();
-    let definitions = writ::api::definitions();
+    let definitions = writ::compile::definitions();
     let kinds: Vec<_> = definitions.iter().filter(|definition| definition.spec.group == "kuma.io").collect();
     assert!(kinds.len() >= 23, "{} kinds", kinds.len());
     for kind in kinds {
         let names = &kind.spec.names;
-        let is_policy = names.kind == "ProxyTemplate" || PolicyKind::parse(&names.kind).is_some();
+        let is_policy = names.kind == "ProxyTemplate" || writ::compile::mesh::kinds().policy(&names.kind).is_some();
         let waits = if is_policy { "Fail" } else { "Ignore" };
         let mut expected = Vec::new();
         for operation in ["CREATE", "UPDATE"] {

@@ -3,4 +3,7 @@
 mod admission;
 mod conformance;
 mod documents;
+mod goldens;
+mod inspect;
 mod laws;
+mod rule_laws;

@@ -10,11 +10,12 @@ use std::fs;
 use std::path::Path;
 
 use writ::compile::KumaVersion;
-use writ::compile::migrate::{Migrated, Migration, Remark, Settings};
+use writ::compile::mesh::migrate::{Migrated, Migration, Remark, Settings};
 use writ::core::yaml;
 
 fn migrate(text: &str) -> Migration {
-    writ::compile::migrate::migrate(text, &Settings { system_namespace: "kuma-system".to_owned() }).expect("good YAML")
+    writ::compile::mesh::migrate::migrate(text, &Settings { system_namespace: "kuma-system".to_owned() })
+        .expect("good YAML")
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::compile::mesh::admission::{ControlPlane, DEFAULT_ZONE, Mode, SYSTEM_N
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Admission of mesh policies")]
-pub(super) struct ControlPlaneArgs {
+pub(in crate::cli) struct ControlPlaneArgs {
     /// Whether the objects of this cluster belong to one zone, or to the global control plane above all zones.
     #[arg(long, env = "WRIT_KUMA_MODE", value_enum, default_value_t = Place::Zone)]
     kuma_mode: Place,
@@ -33,7 +33,7 @@ enum Place {
 }
 
 impl ControlPlaneArgs {
-    pub(super) fn resolve(self) -> anyhow::Result<ControlPlane> {
+    pub(in crate::cli) fn resolve(self) -> anyhow::Result<ControlPlane> {
         let Self { kuma_mode, kuma_zone, kuma_federated, kuma_system_namespace, kuma_privileged_users } = self;
         anyhow::ensure!(
             kuma_mode == Place::Zone || !kuma_federated,

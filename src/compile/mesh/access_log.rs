@@ -4,13 +4,41 @@ use super::caller::{self, Strictness};
 use super::open_telemetry::{self, Endpoint};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::{is_attribute_key, is_file_path, is_url};
+use crate::compile::mesh::format::{is_attribute_key, is_file_path, is_url};
+use crate::compile::mesh::record::{FilledValue, PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{DESTINATIONS_AND_ROUTES, GATEWAYS, MESH, PROXIES_SERVICES_GATEWAYS};
 use crate::compile::reader::Node;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
 
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        from: true,
+        rules: true,
+        from_as_rules: true,
+        destinations: DESTINATIONS_AND_ROUTES,
+        ..policy_kind(600, "MeshAccessLog", "mal", "meshaccesslogs")
+    },
+    description: "How traffic is logged.",
+    places: Places {
+        listener_tags: true,
+        to_below: Some((GATEWAYS, MESH)),
+        from: MESH,
+        ..Places::at_top(PROXIES_SERVICES_GATEWAYS)
+    },
+    spec: schema::spec,
+    check,
+    filled_in: &[("backends.*.openTelemetry.endpoint", FilledValue::EmptyText)],
+    schemas: RecordSchemas::new(),
+};
+
+const BACKEND_TYPES: &[&str] = &["Tcp", "File", "OpenTelemetry"];
+const FORMATS: &[&str] = &["Plain", "Json"];
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::AccessLog, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["to", "from"], findings);
     policy.needs_any(&["to", "from", "rules"], findings);
     policy.each_rule(findings, |entry, findings| {
@@ -32,7 +60,7 @@ fn check_conf(conf: &Node<'_>, findings: &mut Findings) {
     }
     for backend in backends.list(findings) {
         let backend = backend.object(findings);
-        let kind = backend.get("type").schema_word(&["Tcp", "File", "OpenTelemetry"], findings);
+        let kind = backend.get("type").schema_word(BACKEND_TYPES, findings);
         let (tcp, file, telemetry) = (backend.get("tcp"), backend.get("file"), backend.get("openTelemetry"));
         backend.warn_of_unknown(findings);
         let (body, check): (_, fn(&Node<'_>, &mut Findings)) = match kind {
@@ -74,7 +102,7 @@ fn check_format(format: &Node<'_>, findings: &mut Findings) {
         return;
     }
     let object = format.object(findings);
-    let kind = object.get("type").schema_word(&["Plain", "Json"], findings);
+    let kind = object.get("type").schema_word(FORMATS, findings);
     let (plain, json) = (object.get("plain"), object.get("json"));
     object.get("omitEmptyValues").flag(findings);
     object.warn_of_unknown(findings);
@@ -115,11 +143,8 @@ fn check_open_telemetry(field: &Node<'_>, findings: &mut Findings) {
     let object = field.object(findings);
     object.knows(&["body"]);
     let attributes = object.get("attributes");
-    let addressed = open_telemetry::check(&object, Endpoint::Host, findings);
+    open_telemetry::check(&object, Endpoint::Host, findings);
     object.warn_of_unknown(findings);
-    if !addressed {
-        return;
-    }
     for attribute in attributes.list(findings) {
         let attribute = attribute.object(findings);
         let (key, value) = (attribute.get("key"), attribute.get("value"));
@@ -135,14 +160,109 @@ fn check_open_telemetry(field: &Node<'_>, findings: &mut Findings) {
     }
 }
 
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use super::{BACKEND_TYPES, FORMATS};
+    use crate::api::schema::{closed, flag_default, list, open, requiring, text, with, word};
+    use crate::compile::mesh::forms::{Conf, from, matching_rules, open_telemetry, policy, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([to(conf(), Conf::Required), from(conf(), Conf::Required), matching_rules(conf(), Conf::Required)])
+    }
+
+    fn conf() -> Value {
+        let backend = closed(
+            "One place that logs go to.",
+            [
+                ("type", word("Which of the others counts.", BACKEND_TYPES)),
+                (
+                    "tcp",
+                    requiring(
+                        closed(
+                            "Over TCP.",
+                            [("format", format()), ("address", filled("Host and port: logs.example:5000."))],
+                        ),
+                        &["address"],
+                    ),
+                ),
+                (
+                    "file",
+                    requiring(
+                        closed(
+                            "To a file.",
+                            [("format", format()), ("path", filled("The file, such as /tmp/access.log."))],
+                        ),
+                        &["path"],
+                    ),
+                ),
+                ("openTelemetry", open_telemetry([("attributes", attributes()), ("body", body())])),
+            ],
+        );
+        let backends = list("Where logs go; an empty list switches logging off.", requiring(backend, &["type"]));
+        closed("How traffic is logged.", [("backends", backends)])
+    }
+
+    fn filled(description: &str) -> Value {
+        with(text(description), [("minLength", 1.into())])
+    }
+
+    fn format() -> Value {
+        let format = closed(
+            "What a line looks like, with the placeholders of Envoy's access logs and %KUMA_MESH% and its like.",
+            [
+                ("type", word("Which of plain and json counts.", FORMATS)),
+                ("plain", text("The line as text.")),
+                ("json", list("The line as a JSON object.", pair("One member."))),
+                (
+                    "omitEmptyValues",
+                    flag_default("Whether empty values are left out instead of written as `-`.", false),
+                ),
+            ],
+        );
+        requiring(format, &["type"])
+    }
+
+    fn pair(description: &str) -> Value {
+        let pair = closed(description, [("key", text("The key.")), ("value", text("The value, with placeholders."))]);
+        requiring(pair, &["key", "value"])
+    }
+
+    fn attributes() -> Value {
+        let mut attribute = pair("One attribute; the key is a lower-case dotted name.");
+        attribute["properties"]["key"]["pattern"] = r"^[a-z]([a-z0-9._]*[a-z0-9])?$".into();
+        list("Attributes of the record.", attribute)
+    }
+
+    fn body() -> Value {
+        open("The body of the record: text, or a value of OTLP, with placeholders.")
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{accepts, refuses, refuses_below};
+    use super::super::testing::{accepts, findings, refuses, refuses_below};
+    use crate::core::problem::Problem;
 
     #[track_caller]
     fn check(backend: &str, expected: &[&str]) {
         let spec = format!("{{rules: [{{default: {{backends: [{backend}]}}}}]}}");
         refuses_below("spec.rules[0].default.backends[0]", "MeshAccessLog", &spec, expected);
+    }
+
+    #[test]
+    fn attribute_keys_are_judged_whatever_the_address() {
+        for address in ["", "endpoint: a/b, "] {
+            let spec = format!(
+                "{{to: [{{targetRef: {{kind: Mesh}}, default: {{backends: [{{type: OpenTelemetry, \
+                 openTelemetry: {{{address}attributes: [{{key: A, value: x}}]}}}}]}}}}]}}"
+            );
+            let found = findings("MeshAccessLog", &spec);
+            let key = "spec.to[0].default.backends[0].openTelemetry.attributes[0].key";
+            let names_key = |problems: &[Problem]| problems.iter().any(|problem| problem.field.to_string() == key);
+            assert!(names_key(&found.errors) && names_key(&found.schema), "{spec}: {found:?}");
+        }
     }
 
     #[test]

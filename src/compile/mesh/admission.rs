@@ -8,7 +8,8 @@ mod role;
 
 use serde_json::{Map, Value};
 
-use crate::compile::{self, Findings};
+use crate::compile::mesh::{self, metadata};
+use crate::compile::{self, Findings, Form};
 use crate::core::json::{Document, Json, Tree};
 use crate::core::problem::{FieldPath, Problem, Reason};
 use catalogue::{Catalogued, Scope};
@@ -16,12 +17,12 @@ use catalogue::{Catalogued, Scope};
 pub use defaults::defaults;
 pub use role::{RoleError, role};
 
-const MESH_LABEL: &str = "kuma.io/mesh";
-const ORIGIN_LABEL: &str = "kuma.io/origin";
+pub(super) const MESH_LABEL: &str = "kuma.io/mesh";
+pub(super) const ORIGIN_LABEL: &str = "kuma.io/origin";
 const ROLE_LABEL: &str = "kuma.io/policy-role";
 const ZONE_LABEL: &str = "kuma.io/zone";
 
-const DEFAULT_MESH: &str = "default";
+pub(super) const DEFAULT_MESH: &str = "default";
 
 /// Where the operators of a mesh are, if nobody says otherwise.
 pub const SYSTEM_NAMESPACE: &str = "kuma-system";
@@ -110,7 +111,7 @@ pub fn review(request: &Request<'_>, plane: &ControlPlane) -> Result<Vec<Problem
     }
     let findings = match fault_of_metadata(request.object, &kind) {
         Some(problem) => Findings { errors: vec![problem], ..Findings::default() },
-        None => compile::check_mesh(request.object).unwrap_or_default(),
+        None => mesh::check(request.object).unwrap_or_default(),
     };
     // A cluster may have looser definitions than ours, so what the schema should have refused is refused here.
     let problems = findings.refusals();
@@ -126,16 +127,26 @@ pub fn rehearse(document: &Value, system_namespace: &str) -> Option<Findings> {
     let borrowed = Document::from(document);
     let object = borrowed.root();
     let Some(kind) = Catalogued::of(object) else {
-        return compile::check(document);
+        let mut findings = compile::check(document)?;
+        if let Some(kind) = compile::identify(object)
+            .filter(|identity| identity.form == Form::Universal)
+            .and_then(|identity| Catalogued::find("kuma.io", identity.kind))
+        {
+            findings.errors.extend(metadata::of_universal(object, kind.is_new));
+            if kind.is_new {
+                findings.warnings.extend(metadata::unknown_fields(object));
+            }
+        }
+        return Some(findings);
     };
     let namespace = object.at(&["metadata", "namespace"]).and_then(Tree::as_text);
     let (mut findings, role) = match namespace.filter(|_| kind.policy.is_some()) {
-        None => (compile::check_mesh(object)?, None),
+        None => (mesh::check(object)?, None),
         Some(namespace) => {
             let role = role(object, namespace, system_namespace);
             let findings = match &role {
                 Ok(role) => compile::check(&labelled(document, ROLE_LABEL, role.name()))?,
-                Err(_) => compile::check_mesh(object)?,
+                Err(_) => mesh::check(object)?,
             };
             (findings, role.err())
         }
@@ -143,6 +154,7 @@ pub fn rehearse(document: &Value, system_namespace: &str) -> Option<Findings> {
     if let Some(problem) = fault_of_metadata(object, &kind) {
         findings = Findings { errors: vec![problem], ..Findings::default() };
     }
+    findings.schema.extend(metadata::of_object(object));
     if let Some(error) = role {
         findings.errors.insert(0, error.problem());
     }
@@ -172,12 +184,12 @@ fn check_mesh(object: Json<'_>, kind: &Catalogued) -> Option<Problem> {
     if kind.scope != Scope::Mesh {
         return None;
     }
-    let (reason, message) = fault_of_name(mesh_of(object, kind))?;
+    let (reason, message) = fault_of_mesh_name(mesh_of(object, kind))?;
     Some(Problem::new(FieldPath::root().field("mesh"), reason, message))
 }
 
 /// What is wrong with the name of a mesh.
-fn fault_of_name(mesh: &str) -> Option<(Reason, &'static str)> {
+pub(super) fn fault_of_mesh_name(mesh: &str) -> Option<(Reason, &'static str)> {
     let in_name = |c: char| c.is_ascii_digit() || c.is_ascii_lowercase() || matches!(c, '-' | '_' | '.');
     if mesh.is_empty() {
         Some((Reason::Empty, "may not be empty"))

@@ -1,9 +1,9 @@
 //! `backendRefs` of routes: target references with a weight and a port.
 
 use crate::compile::Findings;
+use crate::compile::mesh::scalars::UINT32;
+use crate::compile::mesh::target_ref::{self, BACKENDS, MIRRORS, Place};
 use crate::compile::reader::Node;
-use crate::compile::scalars::UINT32;
-use crate::compile::target_ref::{self, BACKENDS, MIRRORS, Place};
 use crate::core::mesh::backend::BackendRef;
 use crate::core::mesh::target_ref::{TargetKind, TargetRef};
 use crate::core::problem::Reason;

@@ -1,10 +1,13 @@
 //! `matches` of inbound rules: who calls, by SPIFFE ID and server name.
 
 use crate::compile::Findings;
-use crate::compile::format::{is_dns_subdomain, is_spiffe_id};
+use crate::compile::mesh::format::{is_dns_subdomain, is_spiffe_id};
 use crate::compile::reader::Node;
 use crate::core::mesh::caller::{CallerMatch, SpiffeMatch};
 use crate::core::problem::Reason;
+
+pub(super) const SPIFFE_TYPES: &[&str] = &["Exact", "Prefix"];
+pub(super) const SNI_TYPES: &[&str] = &["Exact"];
 
 /// How strict a policy is with its matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +42,16 @@ fn read(entry: &Node<'_>, strictness: Strictness, findings: &mut Findings) -> Op
 }
 
 fn read_spiffe_id(field: &Node<'_>, strictness: Strictness, findings: &mut Findings) -> Option<SpiffeMatch> {
-    const TYPES: &[&str] = &["Exact", "Prefix"];
     let object = field.object(findings);
     let (kind, value) = (object.get("type"), object.get("value"));
     object.warn_of_unknown(findings);
     let kind = match strictness {
-        Strictness::Lenient => kind.schema_word(TYPES, findings),
+        Strictness::Lenient => kind.schema_word(SPIFFE_TYPES, findings),
         Strictness::Strict if !kind.is_filled() => {
             findings.refuse(kind.path, Reason::Required, "required; one of Exact, Prefix");
             None
         }
-        Strictness::Strict => kind.word(TYPES, findings),
+        Strictness::Strict => kind.word(SPIFFE_TYPES, findings),
     };
     let value = value.text(findings).unwrap_or_default();
     if !is_spiffe_id(&value) {
@@ -67,19 +69,16 @@ fn read_sni(field: &Node<'_>, findings: &mut Findings) -> Option<String> {
     let (kind, value) = (object.get("type"), object.get("value"));
     object.warn_of_unknown(findings);
     if kind.is_filled() {
-        kind.word(&["Exact"], findings);
+        kind.word(SNI_TYPES, findings);
     } else {
         findings.refuse(kind.path, Reason::Required, "required: Exact");
     }
     let name = value.text(findings).unwrap_or_default();
     if name.is_empty() {
         findings.refuse(value.path, Reason::Required, "required: the server name");
-    } else if !is_dns_subdomain(&name) {
-        findings.refuse(
-            value.path,
-            Reason::Format,
-            "malformed: a server name has lower-case letters, digits, `-` and `.`",
-        );
+    } else if !is_dns_subdomain(&name) || name.len() > 253 {
+        let message = "malformed: a server name has at most 253 lower-case letters, digits, `-` and `.`";
+        findings.refuse(value.path, Reason::Format, message);
     }
     Some(name.into_owned())
 }

@@ -4,16 +4,36 @@ use std::cmp::Ordering;
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::scalars::UINT32;
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{DESTINATIONS, MESH, PROXIES_SERVICES_GATEWAYS};
 use crate::compile::reader::{Node, Object};
-use crate::compile::scalars::UINT32;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        from: true,
+        rules: true,
+        from_as_rules: true,
+        destinations: DESTINATIONS,
+        ..policy_kind(1300, "MeshCircuitBreaker", "mcb", "meshcircuitbreakers")
+    },
+    description: "Limits of what a service is given at once, and how hosts that fail are left out.",
+    places: Places { listener_tags: true, from: MESH, ..Places::at_top(PROXIES_SERVICES_GATEWAYS) },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
 
 const LIMITS: &[&str] = &["maxConnections", "maxConnectionPools", "maxPendingRequests", "maxRetries", "maxRequests"];
 const CONSECUTIVE: &[&str] = &["totalFailures", "gatewayFailures", "localOriginFailures"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::CircuitBreaker, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["to", "from"], findings);
     policy.needs_any(&["to", "from", "rules"], findings);
     policy.each_rule(findings, |entry, findings| check_conf(&entry.conf, findings));
@@ -86,6 +106,81 @@ fn check_detectors(field: &Node<'_>, findings: &mut Findings) {
 fn check_sample(detector: &Object<'_>, findings: &mut Findings) {
     detector.get("minimumHosts").positive_integer(UINT32, findings);
     detector.get("requestVolume").positive_integer(UINT32, findings);
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, duration, flag, int32, number_or_text};
+    use crate::compile::mesh::forms::{Conf, from, policy, rules, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([to(conf(), Conf::Optional), from(conf(), Conf::Optional), rules(conf(), Conf::Optional)])
+    }
+
+    fn conf() -> Value {
+        let limits = closed(
+            "How much a service is given at once; each above 0.",
+            [
+                ("maxConnections", int32("Connections.")),
+                ("maxConnectionPools", int32("Pools of connections.")),
+                ("maxPendingRequests", int32("Requests that wait for a connection.")),
+                ("maxRetries", int32("Retries under way.")),
+                ("maxRequests", int32("Requests under way; not for TCP.")),
+            ],
+        );
+        closed("When to stop sending.", [("connectionLimits", limits), ("outlierDetection", outlier_detection())])
+    }
+
+    fn outlier_detection() -> Value {
+        closed(
+            "Hosts that fail are left out for a while.",
+            [
+                ("disabled", flag("Whether this is off.")),
+                ("interval", duration("How often hosts are weighed; above 0s.")),
+                ("baseEjectionTime", duration("How long a host is left out, times how often it was; above 0s.")),
+                ("maxEjectionPercent", int32("How many percent of the hosts may be left out; from 0 to 100.")),
+                ("splitExternalAndLocalErrors", flag("Whether failures on this side are counted apart.")),
+                (
+                    "healthyPanicThreshold",
+                    number_or_text("Below how many percent of healthy hosts all are used again; from 0 to 100."),
+                ),
+                ("detectors", detectors()),
+            ],
+        )
+    }
+
+    fn detectors() -> Value {
+        let consecutive = |description: &str| {
+            closed(description, [("consecutive", int32("How many in a row leave a host out; above 0."))])
+        };
+        let sample = || {
+            vec![
+                ("minimumHosts", int32("How many hosts there must be; above 0.")),
+                ("requestVolume", int32("How many requests a host must have had in an interval; above 0.")),
+            ]
+        };
+        let (mut success_rate, mut failure_percentage) = (sample(), sample());
+        success_rate.push((
+            "standardDeviationFactor",
+            number_or_text("How far below the mean, in standard deviations, is too low; above 0."),
+        ));
+        failure_percentage.push(("threshold", int32("How many percent are too many; from 0 to 100.")));
+        closed(
+            "What counts as a failure.",
+            [
+                ("totalFailures", consecutive("Any failures.")),
+                ("gatewayFailures", consecutive("Status 502, 503 and 504.")),
+                (
+                    "localOriginFailures",
+                    consecutive("Failures on this side, counted with splitExternalAndLocalErrors."),
+                ),
+                ("successRate", closed("Hosts that succeed less often than the others.", success_rate)),
+                ("failurePercentage", closed("Hosts that fail too often.", failure_percentage)),
+            ],
+        )
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,37 @@
 use super::caller::{self, Strictness};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::scalars::INT32;
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{GATEWAYS, MESH, PROXIES_AND_SERVICES, SOURCES};
 use crate::compile::reader::Node;
-use crate::compile::scalars::INT32;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
 
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        from: true,
+        rules: true,
+        destinations: MESH,
+        ..policy_kind(800, "MeshFaultInjection", "mfi", "meshfaultinjections")
+    },
+    description: "Faults made on purpose, to see how others cope.",
+    places: Places {
+        top_of_system: GATEWAYS,
+        listener_tags: true,
+        from: SOURCES,
+        ..Places::at_top(PROXIES_AND_SERVICES)
+    },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::FaultInjection, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["from"], findings);
     let gateways = policy.top.includes_gateways();
     let (from, to) = (policy.spec.get("from"), policy.spec.get("to"));
@@ -110,6 +134,37 @@ impl Rate {
         } else {
             Self::Sound
         }
+    }
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, duration, int32, list, number_or_text, requiring, text};
+    use crate::compile::mesh::forms::{Conf, from, matching_rules, policy, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([to(conf(), Conf::Optional), from(conf(), Conf::Optional), matching_rules(conf(), Conf::Required)])
+    }
+
+    fn conf() -> Value {
+        let fault = |description: &str, name: &'static str, value: Value| {
+            let share = number_or_text("How many percent of the requests it happens to; from 0 to 100.");
+            requiring(closed(description, [(name, value), ("percentage", share)]), &[name, "percentage"])
+        };
+        let faults = closed(
+            "Faults that happen together.",
+            [
+                ("abort", fault("Answer instead of the service.", "httpStatus", int32("The status, from 100 to 599."))),
+                ("delay", fault("Answer later.", "value", duration("How much later."))),
+                (
+                    "responseBandwidth",
+                    fault("Answer slowly.", "limit", text("How fast at most: 50Mbps, or with Gbps or kbps.")),
+                ),
+            ],
+        );
+        closed("What goes wrong.", [("http", list("Faults of HTTP.", faults))])
     }
 }
 

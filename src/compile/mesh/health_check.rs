@@ -3,15 +3,32 @@
 use super::headers;
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::is_file_path;
+use crate::compile::mesh::format::is_file_path;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::scalars::INT32;
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{DESTINATIONS, PROXIES_SERVICES_GATEWAYS};
 use crate::compile::reader::Node;
-use crate::compile::scalars::INT32;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
 
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        destinations: DESTINATIONS,
+        ..policy_kind(1200, "MeshHealthCheck", "mhc", "meshhealthchecks")
+    },
+    description: "How hosts are asked whether they are well.",
+    places: Places { listener_tags: true, ..Places::at_top(PROXIES_SERVICES_GATEWAYS) },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::HealthCheck, resource, findings);
-    policy.top.warn(PolicyKind::HealthCheck, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
+    policy.top.warn(&RECORD, findings);
     policy.each_to(findings, |entry, findings| check_conf(&entry.conf, findings));
     policy.close(findings);
 }
@@ -66,6 +83,78 @@ fn check_http(http: &Node<'_>, findings: &mut Findings) {
         status.bounded_integer(INT32, 100..=599, findings);
     }
     http.warn_of_unknown(findings);
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, duration, flag, int32, list, number_or_text, text, texts};
+    use crate::compile::mesh::forms::{Conf, header_changes, policy, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([to(conf(), Conf::Optional)])
+    }
+
+    fn conf() -> Value {
+        let percent = number_or_text("Deprecated: use outlierDetection of MeshCircuitBreaker.");
+        closed(
+            "How hosts are asked whether they are well: over http, tcp, grpc, or several of them.",
+            [
+                ("interval", duration("Between two checks; above 0s, 1m is usual.")),
+                ("timeout", duration("How long an answer may take; above 0s, 15s is usual.")),
+                ("unhealthyThreshold", int32("How many failures make a host unhealthy; above 0, 5 is usual.")),
+                ("healthyThreshold", int32("How many successes make it healthy again; above 0, 1 is usual.")),
+                ("initialJitter", duration("At most how long the first check is put off; above 0s.")),
+                ("intervalJitter", duration("At most how long each check is put off; above 0s.")),
+                ("intervalJitterPercent", int32("The same as a share of the interval; from 0 to 100.")),
+                ("healthyPanicThreshold", percent),
+                ("failTrafficOnPanic", flag("Whether requests fail when too few hosts are healthy.")),
+                ("eventLogPath", text("The file that events are written to.")),
+                ("alwaysLogHealthCheckFailures", flag("Whether every failure is written there, or the first only.")),
+                (
+                    "noTrafficInterval",
+                    duration("Between two checks while there is no traffic; above 0s, 60s is usual."),
+                ),
+                ("reuseConnection", flag("Whether checks share a connection; true is usual.")),
+                ("http", http()),
+                (
+                    "tcp",
+                    closed(
+                        "Check by connecting.",
+                        [
+                            ("disabled", flag("Whether this is off.")),
+                            ("send", text("What is sent, in base64.")),
+                            ("receive", texts("What the answer must contain, in this order, each in base64.")),
+                        ],
+                    ),
+                ),
+                (
+                    "grpc",
+                    closed(
+                        "Check by the health protocol of gRPC.",
+                        [
+                            ("disabled", flag("Whether this is off.")),
+                            ("serviceName", text("The service that is asked for.")),
+                            ("authority", text("The value of `:authority`.")),
+                        ],
+                    ),
+                ),
+            ],
+        )
+    }
+
+    fn http() -> Value {
+        closed(
+            "Check by a request.",
+            [
+                ("disabled", flag("Whether this is off.")),
+                ("path", text("The path that is asked for; `/` is usual.")),
+                ("requestHeadersToAdd", closed("Headers of the request.", header_changes())),
+                ("expectedStatuses", list("Statuses of a healthy host.", int32("A status from 100 to 599."))),
+            ],
+        )
+    }
 }
 
 #[cfg(test)]

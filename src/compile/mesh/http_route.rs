@@ -2,16 +2,40 @@
 
 mod filters;
 mod matches;
+pub(super) mod schema;
 
 use super::policy::{Entry, Policy, Resource};
 use super::route_rule::RouteRule;
 use super::{backend_ref, route_rule};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{GATEWAYS, MESH, PROXIES_AND_SERVICES, SERVICES};
 use crate::core::mesh::backend::BackendRef;
 use crate::core::mesh::http_route::{HttpRoute, HttpRouteTo, Match, PathMatch, Rule};
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::{MergeRule, PolicyKind};
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        destinations: SERVICES,
+        merge: MergeRule::HttpRoutes,
+        ..policy_kind(100, "MeshHTTPRoute", "mhttpr", "meshhttproutes")
+    },
+    description: "Where HTTP requests go, and how.",
+    places: Places {
+        top_of_system: GATEWAYS,
+        listener_tags: true,
+        to_below: Some((GATEWAYS, MESH)),
+        ..Places::at_top(PROXIES_AND_SERVICES)
+    },
+    spec: schema::spec,
+    check: |resource, findings| drop(compile(resource, findings)),
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
 
 /// What surrounds a filter and decides what it may say.
 #[derive(Clone, Copy)]
@@ -24,7 +48,7 @@ struct Surroundings {
 /// Compiles the content; `None` if there are errors.
 pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Option<HttpRoute> {
     let before = findings.errors.len();
-    let policy = Policy::read(PolicyKind::HttpRoute, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     let below_gateway = policy.top.kind == Some(TargetKind::MeshGateway);
     let mut to = Vec::new();
     policy.each_to(findings, |entry, findings| {
@@ -48,6 +72,14 @@ fn read_hostnames(entry: &Entry<'_>, below_gateway: bool, findings: &mut Finding
 fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings) -> Rule {
     let matches_field = rule.object.get("matches");
     let matches = matches::read_list(&matches_field, findings);
+    if rule.object.is_null("matches") {
+        // The matches were meant, one level too shallow; without this the rule would match everything.
+        let is_outside = |name: &&&'static str| rule.object.peek(name).is_present();
+        if let Some(outside) = ["path", "method", "queryParams", "headers"].iter().find(is_outside) {
+            let message = format!("required: `{outside}` stands beside `matches`; indent it as an entry of `matches`");
+            findings.refuse(matches_field.path, Reason::Required, message);
+        }
+    }
     let filters_field = rule.part("filters", findings);
     let backends_field = rule.part("backendRefs", findings);
     rule.finish(findings);
@@ -69,7 +101,7 @@ fn read_rule(rule: &RouteRule<'_>, below_gateway: bool, findings: &mut Findings)
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{accepts, document, refuses};
+    use super::super::testing::{accepts, document, findings, refuses};
     use crate::compile::mesh;
     use crate::core::mesh::http_route::{Match, Method, PathMatch, Rule};
 
@@ -161,6 +193,29 @@ mod tests {
         );
         refuses("MeshHTTPRoute", &with_rules("[{filters: [], default: {filters: []}}]"), &["spec.to[0].rules[0] XOR"]);
         refuses("MeshHTTPRoute", &with_rules("[{filters: [], default: {backendRefs: []}}]"), &[]);
+    }
+
+    #[test]
+    fn matches_that_stand_one_level_too_high() {
+        let wrong = "[{matches: null, path: {type: PathPrefix, value: /a}, default: {}}]";
+        refuses("MeshHTTPRoute", &with_rules(wrong), &["spec.to[0].rules[0].matches REQ"]);
+        refuses("MeshHTTPRoute", &with_rules("[{matches: null, default: {}}]"), &[]);
+    }
+
+    #[test]
+    fn names_of_headers_are_in_lower_case() {
+        let rule = |list: &str| {
+            with_rules(&format!(
+                "[{{default: {{filters: [{{type: RequestHeaderModifier, requestHeaderModifier: {{{list}}}}}]}}}}]"
+            ))
+        };
+        let schema = |spec: &str| {
+            let found = findings("MeshHTTPRoute", spec).schema;
+            found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        let set = schema(&rule("set: [{name: X-A, value: b}]"));
+        assert!(set.contains("requestHeaderModifier.set[0].name") && set.ends_with("write it in lower case"), "{set}");
+        assert_eq!(schema(&rule("remove: [X-A]")), "");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::compile::Findings;
 use crate::compile::reader::{Node, Object};
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::{FieldPath, Reason};
 
@@ -13,26 +13,26 @@ pub(in crate::compile) fn warn_of_template(findings: &mut Findings) {
 }
 
 /// Warns of a kind at the top level that is not Mesh or Dataplane.
-pub(super) fn warn_of_top(policy: PolicyKind, kind: TargetKind, reference: &Node<'_>, findings: &mut Findings) {
+pub(super) fn warn_of_top(policy: &PolicyKind, kind: TargetKind, reference: &Node<'_>, findings: &mut Findings) {
     let rewrite = match kind {
         TargetKind::Mesh | TargetKind::Dataplane => return,
         TargetKind::MeshHttpRoute | TargetKind::MeshTcpRoute => "name the route in `spec.to[].targetRef` instead",
         TargetKind::MeshGateway => "Kuma 3 has no MeshGateway; use the Gateway API and kind Dataplane with labels",
         _ => "use kind Dataplane with labels instead",
     };
-    let message = format!("{} at the top level of {} is deprecated: {rewrite}", kind.name(), policy.name());
+    let message = format!("{} at the top level of {} is deprecated: {rewrite}", kind.name(), policy.resource.kind);
     findings.warn(reference.path.field("kind"), Reason::Removed, message);
 }
 
 /// Warns of a `from` with something in it.
-pub(super) fn warn_of_from(policy: PolicyKind, spec: &Object<'_>, findings: &mut Findings) {
+pub(super) fn warn_of_from(policy: &PolicyKind, spec: &Object<'_>, findings: &mut Findings) {
     let from = spec.peek("from");
     if !from.is_filled_list() {
         return;
     }
-    let rewrite = match policy {
-        PolicyKind::FaultInjection | PolicyKind::TrafficPermission => "use `rules` with SPIFFE ID matches instead",
-        _ => "use `rules` instead",
+    let rewrite = match policy.from_as_rules {
+        true => "use `rules` instead",
+        false => "use `rules` with SPIFFE ID matches instead",
     };
     findings.warn(from.path, Reason::Removed, format!("deprecated: {rewrite}"));
 }

@@ -4,13 +4,42 @@ use std::cmp::Ordering;
 
 use super::policy::{Entry, Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::scalars::UINT32;
+use crate::compile::mesh::target_ref::Place;
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{GATEWAYS, PROXIES_SERVICES_GATEWAYS};
 use crate::compile::reader::{Node, Object};
-use crate::compile::scalars::UINT32;
-use crate::compile::target_ref::Place;
 use crate::compile::way::Way;
-use crate::core::mesh::policy::PolicyKind;
-use crate::core::mesh::target_ref::{ResourceRef, TargetKind, TargetRef};
+use crate::core::mesh::kind::PolicyKind;
+use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        destinations: &[
+            TargetKind::Mesh,
+            TargetKind::MeshService,
+            TargetKind::MeshMultiZoneService,
+            TargetKind::MeshHttpRoute,
+            TargetKind::MeshTcpRoute,
+        ],
+        ..policy_kind(400, "MeshLoadBalancingStrategy", "mlbs", "meshloadbalancingstrategies")
+    },
+    description: "How a host is chosen among those of a service.",
+    places: Places {
+        listener_tags: true,
+        to_below: Some((GATEWAYS, &[TargetKind::Mesh, TargetKind::MeshService, TargetKind::MeshMultiZoneService])),
+        ..Places::at_top(PROXIES_SERVICES_GATEWAYS)
+    },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
+
+const FAILOVER_TYPES: &[&str] = &["None", "Only", "Any", "AnyExcept"];
 
 /// The types of a hash policy, and the body that each needs.
 const HASHES: &[(&str, &str)] = &[
@@ -25,7 +54,7 @@ const HASH_TYPES: &[&str] = &["Header", "Cookie", "Connection", "SourceIP", "Que
 const BALANCERS: &[&str] = &["RoundRobin", "LeastRequest", "RingHash", "Random", "Maglev"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::LoadBalancingStrategy, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     let top = policy.top.kind;
     let narrow = |entry: &Object<'_>| {
         // A gateway has one load balancer for all destinations.
@@ -112,20 +141,29 @@ fn refuse_http_hashes(list: &Node<'_>, findings: &mut Findings) {
 
 fn check_balancer(field: &Node<'_>, conf: Way<'_>, has_hashes: bool, findings: &mut Findings) {
     let balancer = field.object(findings);
-    balancer.get("type").schema_word(BALANCERS, findings);
+    let kind = balancer.get("type").schema_word(BALANCERS, findings);
     let (least, ring, maglev) = (balancer.get("leastRequest"), balancer.get("ringHash"), balancer.get("maglev"));
     balancer.warn_of_unknown(findings);
+    for (of, body) in [("LeastRequest", &least), ("RingHash", &ring), ("Maglev", &maglev)] {
+        if let Some(kind) = kind.filter(|kind| *kind != of && body.is_present()) {
+            findings.warn(body.path, Reason::Suspicious, format!("has no effect with type {kind}"));
+        }
+    }
 
-    let least = least.object(findings);
-    least.get("activeRequestBias").decimal_above(&[Ordering::Greater, Ordering::Equal], findings);
-    least.get("choiceCount").integer(UINT32, findings);
-    least.warn_of_unknown(findings);
-
-    for (body, sizes) in [(ring, &["minRingSize", "maxRingSize"][..]), (maglev, &["tableSize"])] {
+    // The body of another type has no effect, so its values are not judged.
+    if kind.is_none_or(|kind| kind == "LeastRequest") {
+        let least = least.object(findings);
+        least.get("activeRequestBias").decimal_above(&[Ordering::Greater, Ordering::Equal], findings);
+        least.get("choiceCount").integer(UINT32, findings);
+        least.warn_of_unknown(findings);
+    }
+    let rings = [("RingHash", ring, &["minRingSize", "maxRingSize"][..]), ("Maglev", maglev, &["tableSize"])];
+    for (of, body, sizes) in rings {
+        let is_chosen = kind.is_none_or(|kind| kind == of);
         let body = body.object(findings);
         body.knows(&["hashFunction"]);
-        for size in sizes {
-            body.get(size).integer(UINT32, findings);
+        for size in sizes.iter().map(|size| body.get(size)).filter(|_| is_chosen) {
+            size.integer(UINT32, findings);
         }
         let hashes = body.get("hashPolicies");
         body.warn_of_unknown(findings);
@@ -137,7 +175,9 @@ fn check_balancer(field: &Node<'_>, conf: Way<'_>, has_hashes: bool, findings: &
             findings.refuse(hashes.path, Reason::Xor, format!("exactly one place: keep {better}"));
         }
         findings.warn(hashes.path, Reason::Deprecated, format!("deprecated: use {better} instead"));
-        check_hashes(&hashes, findings);
+        if is_chosen {
+            check_hashes(&hashes, findings);
+        }
     }
 }
 
@@ -154,9 +194,10 @@ fn check_locality(field: &Node<'_>, entry: &Entry<'_>, findings: &mut Findings) 
     if !cross.is_present() {
         return;
     }
-    if let Some(TargetRef::MeshService { service, section }) = &entry.reference.target
-        && (section.is_some() || matches!(service, ResourceRef::Labelled(_)))
-    {
+    // Looked at as written: a reference with a name and labels is invalid by itself, and this is said besides.
+    let reference = entry.object.peek("targetRef");
+    let is_narrow = reference.below("sectionName").is_filled() || reference.below("labels").is_filled();
+    if entry.kind() == Some(TargetKind::MeshService) && is_narrow {
         let message = "not valid for one zone's service (sectionName or labels): use MeshMultiZoneService";
         findings.refuse(cross.path, Reason::Context, message);
     }
@@ -194,31 +235,34 @@ fn check_failover(rule: &Node<'_>, findings: &mut Findings) {
     rule.warn_of_unknown(findings);
     if from.is_present() {
         let from = from.object(findings);
-        check_zones(&from.get("zones"), findings);
+        for zone in check_zones(&from.get("zones"), findings).iter().filter(|zone| !zone.is_filled()) {
+            findings.refuse(zone.path, Reason::Empty, "may not be empty");
+        }
         from.warn_of_unknown(findings);
     }
     let to = to.object(findings);
     let (kind, zones) = (to.get("type"), to.get("zones"));
     to.warn_of_unknown(findings);
-    match kind.word(&["Any", "None", "Only", "AnyExcept"], findings) {
+    match kind.word(FAILOVER_TYPES, findings) {
         Some(word @ ("Any" | "None")) if zones.is_filled() => {
             findings.refuse(zones.path, Reason::Context, format!("not valid with type {word}"));
         }
-        Some("Only" | "AnyExcept") => check_zones(&zones, findings),
+        Some("Only" | "AnyExcept") => {
+            for zone in check_zones(&zones, findings).iter().filter(|zone| !zone.is_filled()) {
+                findings.warn(zone.path, Reason::Suspicious, "names no zone, so it has no effect");
+            }
+        }
         _ => {}
     }
 }
 
-fn check_zones(zones: &Node<'_>, findings: &mut Findings) {
+/// The zones of a list that must have some.
+fn check_zones<'v>(zones: &Node<'v>, findings: &mut Findings) -> Vec<Node<'v>> {
     let names = zones.list(findings);
     if names.is_empty() {
         findings.refuse(zones.path, Reason::Empty, "may not be empty");
     }
-    for name in names {
-        if !name.is_filled() {
-            findings.refuse(name.path, Reason::Empty, "may not be empty");
-        }
-    }
+    names
 }
 
 fn check_threshold(threshold: &Node<'_>, findings: &mut Findings) {
@@ -238,6 +282,137 @@ fn check_threshold(threshold: &Node<'_>, findings: &mut Findings) {
     }
 }
 
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use super::{BALANCERS, FAILOVER_TYPES, HASH_TYPES};
+    use crate::api::schema::{closed, duration, flag, int32, list, number_or_text, requiring, text, texts, with, word};
+    use crate::compile::mesh::forms::{Conf, policy, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        let conf = closed(
+            "How hosts are chosen.",
+            [
+                ("hashPolicies", hash_policies("What requests are told apart by, for balancers that hash.")),
+                ("loadBalancer", load_balancer()),
+                ("localityAwareness", locality_awareness()),
+            ],
+        );
+        policy([to(conf, Conf::Optional)])
+    }
+
+    fn hash_policies(description: &str) -> Value {
+        let filled = |description: &str| with(text(description), [("minLength", 1.into())]);
+        let named = |description: &str, field: &'static str, what: &str| {
+            requiring(closed(description, [(field, filled(what))]), &[field])
+        };
+        let cookie = closed(
+            "A cookie.",
+            [
+                ("name", filled("Its name.")),
+                ("ttl", duration("How long it lives when the proxy makes one.")),
+                ("path", text("The path that it is for.")),
+            ],
+        );
+        let policy = closed(
+            "One thing that requests are told apart by.",
+            [
+                ("type", word("Which of the others counts; SourceIP is an older name of Connection.", HASH_TYPES)),
+                ("terminal", flag("Whether the rest of the list is left out when this gave something.")),
+                ("header", named("A header.", "name", "Its name.")),
+                ("cookie", requiring(cookie, &["name"])),
+                ("connection", closed("The connection.", [("sourceIP", flag("Whether by the caller's address."))])),
+                ("queryParameter", named("A parameter of the query.", "name", "Its name.")),
+                ("filterState", named("A value in Envoy's filter state.", "key", "Its key.")),
+            ],
+        );
+        list(description, requiring(policy, &["type"]))
+    }
+
+    fn load_balancer() -> Value {
+        let size =
+            |description: &str, most: u32| with(int32(description), [("minimum", 1.into()), ("maximum", most.into())]);
+        let older = "Deprecated: use hashPolicies beside loadBalancer.";
+        let least_request = closed(
+            "Of some hosts at random the one with the fewest requests.",
+            [
+                ("choiceCount", with(int32("Of how many; 2 is usual."), [("minimum", 2.into())])),
+                ("activeRequestBias", number_or_text("How much requests under way weigh; at least 0.")),
+            ],
+        );
+        let ring_hash = closed(
+            "By a ring of hashes.",
+            [
+                ("hashFunction", word("The function.", &["XXHash", "MurmurHash2"])),
+                ("minRingSize", size("The smallest ring.", 8_000_000)),
+                ("maxRingSize", size("The largest ring.", 8_000_000)),
+                ("hashPolicies", hash_policies(older)),
+            ],
+        );
+        let maglev = closed(
+            "By a table of hashes.",
+            [
+                ("tableSize", size("The size of the table, a prime number.", 5_000_011)),
+                ("hashPolicies", hash_policies(older)),
+            ],
+        );
+        let balancer = closed(
+            "The balancer.",
+            [
+                ("type", word("Which of the others counts.", BALANCERS)),
+                ("roundRobin", closed("One after the other.", [])),
+                ("leastRequest", least_request),
+                ("ringHash", ring_hash),
+                ("random", closed("At random.", [])),
+                ("maglev", maglev),
+            ],
+        );
+        requiring(balancer, &["type"])
+    }
+
+    fn locality_awareness() -> Value {
+        let tag = closed(
+            "One tag.",
+            [
+                ("key", text("Hosts whose value is that of the caller are preferred.")),
+                ("weight", int32("How much; above 0, for all tags or for none.")),
+            ],
+        );
+        let local = closed(
+            "Inside the zone.",
+            [("affinityTags", list("Tags that make a host near.", requiring(tag, &["key"])))],
+        );
+        closed(
+            "Near hosts before far ones.",
+            [("disabled", flag("Whether all hosts are alike.")), ("localZone", local), ("crossZone", cross_zone())],
+        )
+    }
+
+    fn cross_zone() -> Value {
+        let from = closed("The zones that the rule is for.", [("zones", texts("Their names."))]);
+        let to = closed(
+            "The zones that traffic goes to.",
+            [
+                ("type", word("How they are chosen.", FAILOVER_TYPES)),
+                ("zones", texts("Their names, with Only and AnyExcept.")),
+            ],
+        );
+        let rule = closed("One rule.", [("from", requiring(from, &["zones"])), ("to", requiring(to, &["type"]))]);
+        let threshold = closed(
+            "When to go on to the next rule.",
+            [("percentage", number_or_text("Below how many percent of live hosts; above 0, at most 100."))],
+        );
+        closed(
+            "Between zones, when the own one has too few hosts.",
+            [
+                ("failover", list("Rules in the order in which they are tried.", requiring(rule, &["to"]))),
+                ("failoverThreshold", requiring(threshold, &["percentage"])),
+            ],
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::{accepts, refuses, refuses_below};
@@ -248,6 +423,41 @@ mod tests {
     fn check(conf: &str, expected: &[&str]) {
         let spec = format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}");
         refuses_below("spec.to[0].default.", KIND, &spec, expected);
+    }
+
+    #[test]
+    fn a_body_of_another_type_has_no_effect() {
+        let spec = |conf: &str| format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {{loadBalancer: {conf}}}}}]}}");
+        let warned = |body: &str| format!("spec.to[0].default.loadBalancer.{body} SUSPICIOUS");
+        accepts(KIND, &spec("{type: RoundRobin, leastRequest: {activeRequestBias: '-1'}}"), &[&warned("leastRequest")]);
+        accepts(KIND, &spec("{type: Maglev, maglev: {}, ringHash: {minRingSize: 5}}"), &[&warned("ringHash")]);
+        accepts(KIND, &spec("{type: RingHash, ringHash: {minRingSize: 5}}"), &[]);
+        check(
+            "{loadBalancer: {type: LeastRequest, leastRequest: {activeRequestBias: '-1'}}}",
+            &["loadBalancer.leastRequest.activeRequestBias POS"],
+        );
+    }
+
+    #[test]
+    fn zones_without_a_name() {
+        let spec = |rule: &str| {
+            format!(
+                "{{to: [{{targetRef: {{kind: Mesh}}, default: {{localityAwareness: {{crossZone: {{failover: [{rule}]}}}}}}}}]}}"
+            )
+        };
+        let field = "spec.to[0].default.localityAwareness.crossZone.failover[0]";
+        accepts(KIND, &spec("{to: {type: Only, zones: ['']}}"), &[&format!("{field}.to.zones[0] SUSPICIOUS")]);
+        refuses(KIND, &spec("{from: {zones: ['']}, to: {type: Any}}"), &[&format!("{field}.from.zones[0] EMPTY")]);
+    }
+
+    #[test]
+    fn cross_zone_is_judged_even_if_the_reference_is_invalid() {
+        refuses(
+            KIND,
+            "{to: [{targetRef: {kind: MeshService, name: a, labels: {b: c}}, \
+             default: {localityAwareness: {crossZone: {failover: [{to: {type: Any}}]}}}}]}",
+            &["spec.to[0].targetRef.labels NAMEORLABELS", "spec.to[0].default.localityAwareness.crossZone CTX"],
+        );
     }
 
     #[test]

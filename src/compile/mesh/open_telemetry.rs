@@ -1,9 +1,11 @@
 //! The OpenTelemetry backend of logs, traces and metrics: an endpoint written inline, or a reference to a backend.
 
 use crate::compile::Findings;
-use crate::compile::format::is_host_and_port;
+use crate::compile::mesh::format::is_host_and_port;
 use crate::compile::reader::Object;
 use crate::core::problem::Reason;
+
+pub(super) const BACKEND_KINDS: &[&str] = &["MeshOpenTelemetryBackend"];
 
 /// What an endpoint must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,12 +14,12 @@ pub(super) enum Endpoint {
     HostAndPort,
 }
 
-/// Checks the address of the backend; `false` if there is none, or there are two.
-pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings) -> bool {
+/// Checks the address of the backend.
+pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings) {
     let (endpoint, backend) = (object.get("endpoint"), object.get("backendRef"));
     if endpoint.is_filled() == backend.is_present() {
         findings.refuse(object.path, Reason::Xor, "exactly one of endpoint, backendRef");
-        return false;
+        return;
     }
     if endpoint.is_filled() {
         let address = endpoint.text(findings).unwrap_or_default();
@@ -29,14 +31,13 @@ pub(super) fn check(object: &Object<'_>, form: Endpoint, findings: &mut Findings
         }
         let message = "deprecated: describe the collector in a MeshOpenTelemetryBackend and name it in backendRef";
         findings.warn(endpoint.path, Reason::Deprecated, message);
-        return true;
+        return;
     }
     let reference = backend.object(findings);
     let (kind, labels) = (reference.get("kind"), reference.get("labels"));
     reference.warn_of_unknown(findings);
-    kind.word(&["MeshOpenTelemetryBackend"], findings);
+    kind.word(BACKEND_KINDS, findings);
     if !labels.is_filled() {
         findings.refuse(backend.path, Reason::Xor, "labels that select the backend are needed");
     }
-    true
 }

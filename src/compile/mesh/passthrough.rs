@@ -4,23 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::{is_cidr, is_domain, is_ip};
+use crate::compile::mesh::format::{is_cidr, is_domain, is_ip};
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::scalars::UINT32;
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::PROXIES;
 use crate::compile::reader::Node;
-use crate::compile::scalars::UINT32;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind { single: true, ..policy_kind(500, "MeshPassthrough", "mp", "meshpassthroughs") },
+    description: "What may leave the mesh without a service that describes it.",
+    places: Places::at_top(PROXIES),
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
+
+const MODES: &[&str] = &["All", "Matched", "None"];
+const MATCH_TYPES: &[&str] = &["Domain", "IP", "CIDR"];
 
 const PROTOCOLS: &[&str] = &["tcp", "tls", "grpc", "http", "http2", "mysql"];
 /// Protocols that are told apart by what is said on the connection, so that they cannot share a port with another.
 const HTTP: &[&str] = &["grpc", "http", "http2"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::Passthrough, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     let conf = policy.spec.get("default").object(findings);
     let (mode, matches) = (conf.get("passthroughMode"), conf.get("appendMatch"));
     conf.warn_of_unknown(findings);
     if mode.is_present() {
-        mode.schema_word(&["All", "Matched", "None"], findings);
+        mode.schema_word(MODES, findings);
     }
     let mut seen = Seen::default();
     for entry in matches.list(findings) {
@@ -68,9 +84,13 @@ fn check_match(entry: &Node<'_>, seen: &mut Seen, findings: &mut Findings) {
     let text = value.text(findings).unwrap_or_default();
     if !seen.values.insert((port.unwrap_or_default(), protocol.to_string(), text.to_string())) {
         let message = format!("duplicate of an earlier match for `{text}` with the same port and protocol");
-        findings.refuse(value.path, Reason::Duplicate, message);
+        match port_field.is_present() {
+            true => findings.refuse(value.path, Reason::Duplicate, message),
+            // The peer takes it, and it changes nothing.
+            false => findings.warn(value.path, Reason::Duplicate, message),
+        }
     }
-    match kind.word(&["Domain", "IP", "CIDR"], findings) {
+    match kind.word(MATCH_TYPES, findings) {
         Some("Domain") => {
             if matches!(protocol.as_ref(), "tcp" | "mysql") {
                 let message = format!("only valid with tls, grpc, http or http2: {protocol} does not carry a domain");
@@ -99,6 +119,37 @@ fn check_domain(value: &Node<'_>, text: &str, findings: &mut Findings) {
         let message =
             "malformed: a domain such as example.com or *.example.com, the wildcard being the whole first label";
         findings.refuse(value.path, Reason::Format, message);
+    }
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use super::{MATCH_TYPES, MODES, PROTOCOLS};
+    use crate::api::schema::{closed, int32, list, requiring, text, with, word};
+    use crate::compile::mesh::forms::policy;
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        let mode = with(word("What passes.", MODES), [("default", "None".into())]);
+        let conf = closed(
+            "What may leave the mesh without a service that describes it.",
+            [("passthroughMode", mode), ("appendMatch", list("What passes with Matched.", destination()))],
+        );
+        policy([("default", conf)])
+    }
+
+    fn destination() -> Value {
+        let destination = closed(
+            "One destination.",
+            [
+                ("type", word("What the value is.", MATCH_TYPES)),
+                ("value", text("A domain such as *.example.com, an address, or a range such as 10.0.0.0/8.")),
+                ("port", int32("The port, from 1 to 65535; left out, any.")),
+                ("protocol", with(word("What is spoken.", PROTOCOLS), [("default", "tcp".into())])),
+            ],
+        );
+        requiring(destination, &["type", "value"])
     }
 }
 
@@ -158,7 +209,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_twice() {
-        check("{type: IP, value: 10.0.0.1}, {type: CIDR, value: 10.0.0.1}", &["[1].value DUP", "[1].value FORMAT"]);
+        check("{type: IP, value: 10.0.0.1, port: 1}, {type: IP, value: 10.0.0.1, port: 1}", &["[1].value DUP"]);
+        check("{type: IP, value: 10.0.0.1}, {type: CIDR, value: 10.0.0.1}", &["[1].value FORMAT"]);
+        let twice = "{default: {appendMatch: [{type: IP, value: 10.0.0.1}, {type: IP, value: 10.0.0.1}]}}";
+        accepts("MeshPassthrough", twice, &["spec.default.appendMatch[1].value DUP"]);
         check("{type: IP, value: 10.0.0.1, port: 1}, {type: IP, value: 10.0.0.1, port: 2}", &[]);
     }
 }

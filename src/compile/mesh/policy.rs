@@ -1,9 +1,10 @@
 //! What all targetRef policies have in common: the reference at the top level, and lists of entries with a conf each.
 
 use crate::compile::Findings;
+use crate::compile::mesh::record::PolicyRecord;
+use crate::compile::mesh::target_ref::{self, Place, Reference};
 use crate::compile::reader::{Node, Object};
-use crate::compile::target_ref::{self, Place, Places, Reference};
-use crate::core::mesh::policy::{PolicyKind, Role};
+use crate::core::mesh::policy::Role;
 use crate::core::mesh::target_ref::{ProxyTypes, TargetKind, TargetRef};
 use crate::core::problem::Reason;
 
@@ -18,10 +19,9 @@ pub(in crate::compile) struct Resource<'v> {
 
 /// A policy while it is read.
 pub(super) struct Policy<'v> {
-    pub(super) kind: PolicyKind,
+    record: &'static PolicyRecord,
     pub(super) spec: Object<'v>,
     pub(super) top: Top<'v>,
-    places: &'static Places,
 }
 
 /// The reference at the top level.
@@ -42,23 +42,22 @@ pub(super) struct Entry<'v> {
 
 impl<'v> Policy<'v> {
     /// Reads the top level; to be ended by [`Policy::finish`].
-    pub(super) fn read(kind: PolicyKind, resource: &Resource<'v>, findings: &mut Findings) -> Self {
-        let places = Places::of(kind);
+    pub(super) fn read(record: &'static PolicyRecord, resource: &Resource<'v>, findings: &mut Findings) -> Self {
         let spec = resource.content.object(findings);
         let inbound = spec.peek("from").is_filled_list() || spec.peek("rules").is_filled_list();
         let field = spec.get("targetRef");
         let Reference { kind: top, proxies, target } = if field.is_present() {
-            target_ref::read(&field, &places.top(resource.role, inbound), findings)
+            target_ref::read(&field, &record.places.top(resource.role, inbound), findings)
         } else {
             Reference { kind: Some(TargetKind::Mesh), target: Some(TargetRef::WHOLE_MESH), ..Reference::default() }
         };
         let top = Top { field, kind: top, proxies, target };
-        Self { kind, spec, top, places }
+        Self { record, spec, top }
     }
 
     /// The last warnings: of the top level, of unknown fields, and of what Kuma 3 refuses.
     pub(super) fn finish(self, findings: &mut Findings) -> Option<TargetRef> {
-        self.top.warn(self.kind, findings);
+        self.top.warn(self.record, findings);
         self.close(findings)
     }
 
@@ -71,7 +70,7 @@ impl<'v> Policy<'v> {
 
     /// Reads the entries of `to`, each with its conf.
     pub(super) fn each_to(&self, findings: &mut Findings, read: impl FnMut(&Entry<'v>, &mut Findings)) {
-        let place = self.places.to(self.top.kind);
+        let place = self.destinations();
         self.each_referring("to", |_| None, &place, findings, read);
     }
 
@@ -82,15 +81,19 @@ impl<'v> Policy<'v> {
         findings: &mut Findings,
         read: impl FnMut(&Entry<'v>, &mut Findings),
     ) {
-        let place = self.places.to(self.top.kind);
+        let place = self.destinations();
         self.each_referring("to", narrow, &place, findings, read);
+    }
+
+    fn destinations(&self) -> Place {
+        self.record.places.to(self.record.kind.destinations, self.top.kind)
     }
 
     /// Reads the entries of `from`, each with its conf.
     pub(super) fn each_from(&self, findings: &mut Findings, read: impl FnMut(&Entry<'v>, &mut Findings)) {
-        let place = self.places.from();
+        let place = self.record.places.from();
         self.each_referring("from", |_| None, &place, findings, read);
-        kuma3::warn_of_from(self.kind, &self.spec, findings);
+        kuma3::warn_of_from(&self.record.kind, &self.spec, findings);
     }
 
     /// Reads the entries of `rules`, each with its conf.
@@ -159,10 +162,10 @@ impl Top<'_> {
         }
     }
 
-    pub(super) fn warn(&self, policy: PolicyKind, findings: &mut Findings) {
+    pub(super) fn warn(&self, record: &PolicyRecord, findings: &mut Findings) {
         // What is refused anyway need not be called deprecated.
         if let Some(target) = &self.target {
-            kuma3::warn_of_top(policy, target.kind(), &self.field, findings);
+            kuma3::warn_of_top(&record.kind, target.kind(), &self.field, findings);
         }
     }
 }

@@ -4,17 +4,42 @@ use super::caller::{self, Strictness};
 use super::headers;
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::scalars::UINT32;
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{GATEWAYS_AND_ROUTES, MESH, PROXIES_AND_SERVICES};
 use crate::compile::reader::Node;
-use crate::compile::scalars::UINT32;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
 use crate::core::scalar::duration::Duration;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        from: true,
+        rules: true,
+        from_as_rules: true,
+        destinations: MESH,
+        ..policy_kind(900, "MeshRateLimit", "mrl", "meshratelimits")
+    },
+    description: "How much a service lets in.",
+    places: Places {
+        top_of_system: GATEWAYS_AND_ROUTES,
+        listener_tags: true,
+        from: MESH,
+        ..Places::at_top(PROXIES_AND_SERVICES)
+    },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
 
 /// The shortest interval must be longer than this.
 const TOO_SHORT: Duration = Duration::from_nanos(50_000_000);
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::RateLimit, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["to", "from"], findings);
     let gateways = policy.top.includes_gateways();
     let [rules, from, to] = ["rules", "from", "to"].map(|list| policy.spec.get(list).path);
@@ -114,6 +139,50 @@ fn check_rate(rate: &Node<'_>, findings: &mut Findings) {
     };
     if too_short {
         findings.refuse(interval.path, Reason::NotPositive, format!("an interval above {TOO_SHORT} is needed"));
+    }
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, duration, flag, int32, requiring};
+    use crate::compile::mesh::forms::{Conf, from, header_changes, matching_rules, policy, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([to(conf(), Conf::Optional), from(conf(), Conf::Optional), matching_rules(conf(), Conf::Optional)])
+    }
+
+    fn conf() -> Value {
+        let answer = closed(
+            "What is answered beyond the limit.",
+            [
+                ("status", int32("The status; 429 is usual.")),
+                ("headers", closed("Headers of the answer.", header_changes())),
+            ],
+        );
+        let http = closed(
+            "A limit of requests.",
+            [
+                ("disabled", flag("Whether this is off.")),
+                ("requestRate", rate("How many requests pass.")),
+                ("onRateLimit", answer),
+            ],
+        );
+        let tcp = closed(
+            "A limit of connections.",
+            [("disabled", flag("Whether this is off.")), ("connectionRate", rate("How many connections pass."))],
+        );
+        let local = closed("Limits that every proxy counts by itself.", [("http", http), ("tcp", tcp)]);
+        closed("Limits.", [("local", local)])
+    }
+
+    fn rate(description: &str) -> Value {
+        let rate = closed(
+            description,
+            [("num", int32("How many; above 0.")), ("interval", duration("In how much time; above 50ms."))],
+        );
+        requiring(rate, &["num", "interval"])
     }
 }
 

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::policy::Policy;
+use super::record::PolicyRecord;
 use crate::compile::way::Ways;
-use crate::compile::{self, Content, Findings};
+use crate::compile::{self, Findings};
 use crate::core::json::{Document, Json, Tree};
-use crate::core::mesh::policy::{PolicyKind, Role};
+use crate::core::mesh::policy::Role;
 use crate::core::mesh::reach::{Reach, Route, Routes};
 use crate::core::mesh::target_ref::{Pairs, ResourceRef, TargetKind, TargetRef};
 use crate::core::problem::{FieldPath, Problem, Reason};
@@ -60,12 +61,12 @@ type ToRoute = (FieldPath, TargetKind, ResourceRef);
 
 fn read(document: Json<'_>) -> Option<(Reach, Vec<ToRoute>)> {
     let identity = compile::identify(document)?;
-    let kind = PolicyKind::parse(identity.kind)?;
+    let record = PolicyRecord::find(identity.kind)?;
     let ways = Ways::default();
-    let resource = compile::resource(document, identity.form, Content::Spec, &ways);
+    let resource = super::resource(document, identity.form, false, &ways);
     // Whatever is wrong is told elsewhere.
     let mut findings = Findings::default();
-    let policy = Policy::read(kind, &resource, &mut findings);
+    let policy = Policy::read(record, &resource, &mut findings);
     let mut to = Vec::new();
     policy.each_to(&mut findings, |entry, _| {
         let field = entry.object.path.field("targetRef").told();

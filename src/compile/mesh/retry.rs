@@ -2,12 +2,37 @@
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::is_http_status;
+use crate::compile::mesh::format::is_http_status;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::scalars::{INT32, UINT32};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{DESTINATIONS_AND_ROUTES, GATEWAYS_AND_ROUTES, PROXIES_AND_SERVICES};
 use crate::compile::reader::{Node, Object};
-use crate::compile::scalars::{INT32, UINT32};
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        destinations: DESTINATIONS_AND_ROUTES,
+        ..policy_kind(1400, "MeshRetry", "mr", "meshretries")
+    },
+    description: "When and how often what failed is tried again.",
+    places: Places {
+        top_of_system: GATEWAYS_AND_ROUTES,
+        listener_tags: true,
+        to_below: Some((GATEWAYS_AND_ROUTES, &[TargetKind::Mesh, TargetKind::MeshExternalService])),
+        ..Places::at_top(PROXIES_AND_SERVICES)
+    },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
+
+const RESET_FORMATS: &[&str] = &["Seconds", "UnixTimestamp"];
+const PREDICATES: &[&str] = &["OmitPreviousHosts", "OmitHostsWithTags", "OmitPreviousPriorities"];
 
 const HTTP_CONDITIONS: &[&str] = &[
     "5xx",
@@ -32,7 +57,7 @@ const HTTP_CONDITIONS: &[&str] = &[
 const GRPC_CONDITIONS: &[&str] = &["Canceled", "DeadlineExceeded", "Internal", "ResourceExhausted", "Unavailable"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::Retry, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.each_to(findings, |entry, findings| check_conf(&entry.conf, entry.kind(), findings));
     policy.finish(findings);
 }
@@ -162,12 +187,11 @@ fn check_rate_limited(field: &Node<'_>, findings: &mut Findings) {
         if !name.is_filled() {
             findings.refuse(name.path, Reason::Required, "required");
         }
-        format.schema_word(&["Seconds", "UnixTimestamp"], findings);
+        format.schema_word(RESET_FORMATS, findings);
     }
 }
 
 fn check_host_selection(list: &Node<'_>, findings: &mut Findings) {
-    const PREDICATES: &[&str] = &["OmitPreviousHosts", "OmitHostsWithTags", "OmitPreviousPriorities"];
     let mut by_priority = false;
     for entry in list.list(findings) {
         let entry = entry.object(findings);
@@ -186,6 +210,108 @@ fn check_host_selection(list: &Node<'_>, findings: &mut Findings) {
             }
             _ => {}
         }
+    }
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::{Value, json};
+
+    use super::{GRPC_CONDITIONS, PREDICATES, RESET_FORMATS};
+    use crate::api::schema::{closed, duration, int32, list, map, requiring, texts, with, word};
+    use crate::compile::mesh::forms::{Conf, header_matches, header_name, policy, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        let tcp = closed(
+            "Retries of connections.",
+            [("maxConnectAttempt", int32("How often a connection is tried before it is given up."))],
+        );
+        let conf = closed("Retries.", [("tcp", tcp), ("http", http()), ("grpc", grpc())]);
+        policy([to(conf, Conf::Optional)])
+    }
+
+    fn http() -> Value {
+        let mut fields = common();
+        fields.extend([
+            (
+                "retryOn",
+                texts(
+                    "When to retry: 5xx, GatewayError, Reset, Retriable4xx, ConnectFailure, EnvoyRatelimited, RefusedStream, \
+                     Http3PostConnectFailure, HttpMethodGet and its like, or a status such as 503.",
+                ),
+            ),
+            ("retriableRequestHeaders", header_matches("Only requests with one of these headers are retried.")),
+            ("retriableResponseHeaders", header_matches("Answers with one of these headers are retried.")),
+            ("hostSelection", host_selection()),
+            (
+                "hostSelectionMaxAttempts",
+                json!({
+                    "type": "integer", "format": "int64",
+                    "description": "How often another host is looked for before the last one found is taken.",
+                }),
+            ),
+        ]);
+        closed("Retries of HTTP requests.", fields)
+    }
+
+    fn grpc() -> Value {
+        let mut fields = common();
+        fields.push(("retryOn", list("When to retry.", word("A status of gRPC.", GRPC_CONDITIONS))));
+        closed("Retries of gRPC calls.", fields)
+    }
+
+    fn common() -> Vec<(&'static str, Value)> {
+        let back_off = closed(
+            "Pauses between attempts, longer each time.",
+            [
+                ("baseInterval", duration("The first pause; 25ms is usual.")),
+                ("maxInterval", duration("The longest pause; ten times the first is usual.")),
+            ],
+        );
+        vec![
+            ("numRetries", int32("How often to retry; 0 is never, 1 is usual.")),
+            ("perTryTimeout", duration("How long one attempt may take; 0s is without end.")),
+            ("backOff", back_off),
+            ("rateLimitedBackOff", rate_limited_back_off()),
+        ]
+    }
+
+    fn rate_limited_back_off() -> Value {
+        let header = closed(
+            "One header.",
+            [("name", header_name("The name.")), ("format", word("What its value is.", RESET_FORMATS))],
+        );
+        closed(
+            "Pauses that the answer asks for.",
+            [
+                (
+                    "resetHeaders",
+                    list(
+                        "Headers that say when to come back; the first that can be read counts.",
+                        requiring(header, &["name", "format"]),
+                    ),
+                ),
+                ("maxInterval", duration("The longest pause; 300s is usual.")),
+            ],
+        )
+    }
+
+    fn host_selection() -> Value {
+        let predicate = closed(
+            "One way to leave hosts out.",
+            [
+                ("predicate", word("Which hosts are left out.", PREDICATES)),
+                ("tags", map("Tags of the hosts, with OmitHostsWithTags.")),
+                (
+                    "updateFrequency",
+                    with(
+                        int32("After how many attempts priorities are weighed anew, with OmitPreviousPriorities."),
+                        [("default", 2.into())],
+                    ),
+                ),
+            ],
+        );
+        list("Where to retry.", requiring(predicate, &["predicate"]))
     }
 }
 

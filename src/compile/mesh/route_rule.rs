@@ -55,3 +55,45 @@ impl<'v> RouteRule<'v> {
         self.conf.warn_of_unknown(findings);
     }
 }
+
+/// What the API server knows of the entries that rules stand in.
+pub(super) mod schema {
+    use serde_json::{Value, json};
+
+    use crate::api::schema::{closed, list, requiring, with};
+    use crate::compile::mesh::forms::{backend_ref, target_ref};
+
+    /// An entry of `to`. Its rules stand beside the reference or, in the older form, below `default`.
+    pub(in crate::compile::mesh) fn destination(
+        rule: Value,
+        fields: impl IntoIterator<Item = (&'static str, Value)>,
+        most: Option<u32>,
+    ) -> Value {
+        let rules = |description: &str| {
+            let rules = list(description, rule.clone());
+            if let Some(most) = most { with(rules, [("maxItems", most.into())]) } else { rules }
+        };
+        let common = [
+            ("targetRef", target_ref("The destinations.")),
+            ("rules", rules("What to do.")),
+            (
+                "default",
+                closed("An older place of the rules.", [("rules", rules("Older form: write rules one level up."))]),
+            ),
+        ];
+        with(
+            requiring(closed("Traffic to some destinations.", common.into_iter().chain(fields)), &["targetRef"]),
+            [(
+                "anyOf",
+                json!([
+                    {"required": ["rules"]},
+                    {"required": ["default"], "properties": {"default": {"required": ["rules"]}}},
+                ]),
+            )],
+        )
+    }
+
+    pub(in crate::compile::mesh) fn backends(description: &str) -> Value {
+        list(description, backend_ref("One destination."))
+    }
+}

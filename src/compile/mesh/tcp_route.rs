@@ -3,14 +3,37 @@
 use super::policy::{Policy, Resource};
 use super::{backend_ref, route_rule};
 use crate::compile::Findings;
-use crate::core::mesh::policy::PolicyKind;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{GATEWAYS, MESH, PROXIES_AND_SERVICES, SERVICES};
+use crate::core::mesh::kind::{MergeRule, PolicyKind};
 use crate::core::mesh::tcp_route::{TcpRoute, TcpRouteTo};
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        destinations: SERVICES,
+        merge: MergeRule::TcpRoutes,
+        ..policy_kind(200, "MeshTCPRoute", "mtcpr", "meshtcproutes")
+    },
+    description: "Where TCP connections go.",
+    places: Places {
+        top_of_system: GATEWAYS,
+        listener_tags: true,
+        to_below: Some((GATEWAYS, MESH)),
+        ..Places::at_top(PROXIES_AND_SERVICES)
+    },
+    spec: schema::spec,
+    check: |resource, findings| drop(compile(resource, findings)),
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
 
 /// Compiles the content; `None` if there are errors.
 pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Option<TcpRoute> {
     let before = findings.errors.len();
-    let policy = Policy::read(PolicyKind::TcpRoute, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     let mut to = Vec::new();
     policy.each_to(findings, |entry, findings| {
         let rules = route_rule::read_list(entry, findings);
@@ -30,6 +53,25 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
     });
     let target = policy.finish(findings)?;
     (findings.errors.len() == before).then_some(TcpRoute { target, to })
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, list, with};
+    use crate::compile::mesh::forms::policy;
+    use crate::compile::mesh::route_rule::schema::{backends, destination};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        let backends = || backends("Where the connections go.");
+        let rule = closed(
+            "The rule.",
+            [("default", closed("What to do.", [("backendRefs", backends())])), ("backendRefs", backends())],
+        );
+        let to = list("Connections, by destination.", destination(rule, [], Some(1)));
+        policy([("to", with(to, [("minItems", 1.into())]))])
+    }
 }
 
 #[cfg(test)]

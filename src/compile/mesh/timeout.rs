@@ -3,11 +3,39 @@
 use super::caller::{self, Strictness};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{
+    DESTINATIONS_AND_ROUTES, GATEWAYS_AND_ROUTES, MESH, PROXIES_AND_SERVICES,
+};
 use crate::compile::reader::{Node, Object};
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::mesh::timeout::{HttpTimeouts, TimeoutPolicy, TimeoutRule, Timeouts};
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        to: true,
+        from: true,
+        rules: true,
+        from_as_rules: true,
+        destinations: DESTINATIONS_AND_ROUTES,
+        ..policy_kind(1000, "MeshTimeout", "mt", "meshtimeouts")
+    },
+    description: "How long connections and requests may take.",
+    places: Places {
+        top_of_system: GATEWAYS_AND_ROUTES,
+        listener_tags: true,
+        to_below: Some((GATEWAYS_AND_ROUTES, &[TargetKind::Mesh, TargetKind::MeshExternalService])),
+        from: MESH,
+        ..Places::at_top(PROXIES_AND_SERVICES)
+    },
+    spec: schema::spec,
+    check: |resource, findings| drop(compile(resource, findings)),
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
 
 /// What a conf stands for, which limits what it may say.
 #[derive(Clone, Copy, PartialEq)]
@@ -34,7 +62,7 @@ const NOT_PER_ROUTE: &[&str] =
 /// Compiles the content; `None` if there are errors.
 pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findings) -> Option<TimeoutPolicy> {
     let before = findings.errors.len();
-    let policy = Policy::read(PolicyKind::Timeout, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["to", "from"], findings);
     policy.needs_any(&["to", "from", "rules"], findings);
 
@@ -57,18 +85,17 @@ pub(in crate::compile) fn compile(resource: &Resource<'_>, findings: &mut Findin
             _ if below_route => Scope::HttpRoute,
             _ => Scope::Connections,
         };
-        if !entry.conf.is_present() && entry.kind().is_some_and(TargetKind::is_route) {
-            findings.warn(entry.conf.path, Reason::Suspicious, "no timeouts are given, so the entry changes nothing");
-            to.extend(entry.reference.target.clone().map(|target| (target, Timeouts::default())));
-            return;
-        }
         let timeouts = read_conf(&entry.conf, scope, findings);
         to.extend(entry.reference.target.clone().zip(timeouts));
     });
     policy.each_rule(findings, |entry, findings| {
         let field = entry.object.get("matches");
         let matches = caller::read_list(&field, Strictness::Strict, findings);
-        let scope = if caller::any_spiffe_id(&field) { Scope::Callers } else { Scope::Connections };
+        let scope = match caller::any_spiffe_id(&field) {
+            true => Scope::Callers,
+            false if below_route => Scope::HttpRoute,
+            false => Scope::Connections,
+        };
         let timeouts = read_conf(&entry.conf, scope, findings);
         rules.extend(timeouts.map(|timeouts| TimeoutRule { matches, timeouts }));
     });
@@ -131,6 +158,42 @@ fn refuse_all(conf: &Node<'_>, fields: &[&'static str], message: &str, findings:
     }
 }
 
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use crate::api::schema::{closed, duration};
+    use crate::compile::mesh::forms::{Conf, from, matching_rules, policy, to};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([to(conf(), Conf::Optional), from(conf(), Conf::Optional), matching_rules(conf(), Conf::Optional)])
+    }
+
+    fn conf() -> Value {
+        let http = closed(
+            "Timeouts of HTTP.",
+            [
+                (
+                    "requestTimeout",
+                    duration("How long a request may take as a whole; 0s is without end, 15s is usual."),
+                ),
+                ("streamIdleTimeout", duration("How long a stream may be silent; 0s is without end, 30m is usual.")),
+                ("maxStreamDuration", duration("How long a stream may live; 0s is without end.")),
+                ("maxConnectionDuration", duration("How long a connection may live; 0s is without end.")),
+                ("requestHeadersTimeout", duration("How long the headers of a request may take; 0s is without end.")),
+            ],
+        );
+        closed(
+            "Timeouts.",
+            [
+                ("connectionTimeout", duration("How long a connection may take to come about; above 0s, 5s is usual.")),
+                ("idleTimeout", duration("How long a connection may be silent; 0s is without end, 1h is usual.")),
+                ("http", http),
+            ],
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::{accepts, document, refuses};
@@ -142,6 +205,38 @@ mod tests {
     #[track_caller]
     fn refuses_conf(conf: &str, expected: &[&str]) {
         refuses("MeshTimeout", &format!("{{to: [{{targetRef: {{kind: Mesh}}, default: {conf}}}]}}"), expected);
+    }
+
+    #[test]
+    fn below_a_route_rules_say_nothing_of_connections() {
+        refuses(
+            "MeshTimeout",
+            "{targetRef: {kind: MeshHTTPRoute, name: r}, \
+             rules: [{default: {idleTimeout: 1s, http: {requestTimeout: 1s, maxStreamDuration: 1s}}}]}",
+            &["spec.rules[0].default.idleTimeout CTX", "spec.rules[0].default.http.maxStreamDuration CTX"],
+        );
+    }
+
+    #[test]
+    fn an_entry_for_a_route_needs_a_timeout() {
+        refuses(
+            "MeshTimeout",
+            "{to: [{targetRef: {kind: MeshHTTPRoute, name: r}}, {targetRef: {kind: MeshTCPRoute, name: r}}]}",
+            &["spec.to[0].default ANYOF", "spec.to[1].default ANYOF"],
+        );
+    }
+
+    #[test]
+    fn a_server_name_has_a_limit() {
+        let rule = |name: &str| {
+            format!("{{rules: [{{matches: [{{sni: {{type: Exact, value: {name}}}}}], default: {{idleTimeout: 1s}}}}]}}")
+        };
+        refuses("MeshTimeout", &rule("a.".repeat(126).trim_end_matches('.')), &[]);
+        refuses(
+            "MeshTimeout",
+            &rule(&format!("{}a", "a.".repeat(127))),
+            &["spec.rules[0].matches[0].sni.value FORMAT"],
+        );
     }
 
     #[test]

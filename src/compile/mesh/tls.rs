@@ -2,10 +2,30 @@
 
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{MESH, PROXIES};
 use crate::compile::reader::Node;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;
+
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        from: true,
+        rules: true,
+        from_as_rules: true,
+        ..policy_kind(300, "MeshTLS", "mtls", "meshtlses")
+    },
+    description: "Whether and how services insist on TLS.",
+    places: Places { from: MESH, ..Places::at_top(PROXIES) },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
+
+const MODES: &[&str] = &["Permissive", "Strict"];
 
 const CIPHERS: &[&str] = &[
     "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -17,10 +37,10 @@ const CIPHERS: &[&str] = &[
 ];
 
 /// From the oldest to the newest, after the one that leaves the choice to Envoy.
-const VERSIONS: &[&str] = &["TLSAuto", "TLS10", "TLS11", "TLS12", "TLS13"];
+pub(super) const VERSIONS: &[&str] = &["TLSAuto", "TLS10", "TLS11", "TLS12", "TLS13"];
 
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::Tls, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["from"], findings);
     let whole_mesh = policy.top.kind == Some(TargetKind::Mesh);
     policy.each_from(findings, |entry, findings| check_conf(&entry.conf, whole_mesh, findings));
@@ -33,7 +53,7 @@ fn check_conf(conf: &Node<'_>, whole_mesh: bool, findings: &mut Findings) {
     let (mode, ciphers, version) = (object.get("mode"), object.get("tlsCiphers"), object.get("tlsVersion"));
     object.warn_of_unknown(findings);
     if mode.is_present() {
-        mode.word(&["Strict", "Permissive"], findings);
+        mode.word(MODES, findings);
     }
     if !whole_mesh {
         for (field, given) in [(&ciphers, ciphers.is_filled()), (&version, version.is_present())] {
@@ -66,6 +86,30 @@ fn check_version(version: &Node<'_>, findings: &mut Findings) {
         && lowest > highest
     {
         findings.refuse(min.path, Reason::Context, "only valid when it is not above max");
+    }
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use super::{CIPHERS, MODES};
+    use crate::api::schema::{closed, list, word};
+    use crate::compile::mesh::forms::{Conf, from, policy, rules, tls_version};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        policy([from(conf(), Conf::Optional), rules(conf(), Conf::Optional)])
+    }
+
+    fn conf() -> Value {
+        closed(
+            "How callers are met.",
+            [
+                ("mode", word("Whether calls without TLS are let in.", MODES)),
+                ("tlsVersion", tls_version()),
+                ("tlsCiphers", list("Suites that are accepted; for the whole mesh only.", word("One suite.", CIPHERS))),
+            ],
+        )
     }
 }
 

@@ -4,13 +4,33 @@ use super::datadog_url;
 use super::open_telemetry::{self, Endpoint};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
-use crate::compile::format::is_url;
+use crate::compile::mesh::format::is_url;
+use crate::compile::mesh::record::{FilledValue, PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{GATEWAYS, PROXIES_AND_SERVICES};
 use crate::compile::reader::Node;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::problem::Reason;
 
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind { single: true, ..policy_kind(700, "MeshTrace", "mtr", "meshtraces") },
+    description: "How requests are traced.",
+    places: Places { top_of_system: GATEWAYS, ..Places::at_top(PROXIES_AND_SERVICES) },
+    spec: schema::spec,
+    check,
+    filled_in: &[
+        ("backends.*.zipkin.traceId128bit", FilledValue::Flag(false)),
+        ("backends.*.zipkin.sharedSpanContext", FilledValue::Flag(true)),
+        ("backends.*.datadog.splitService", FilledValue::Flag(false)),
+        ("backends.*.openTelemetry.endpoint", FilledValue::EmptyText),
+    ],
+    schemas: RecordSchemas::new(),
+};
+
+const BACKEND_TYPES: &[&str] = &["Zipkin", "Datadog", "OpenTelemetry"];
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::Trace, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     let conf = policy.spec.get("default").object(findings);
     let (backends, sampling, tags) = (conf.get("backends"), conf.get("sampling"), conf.get("tags"));
     conf.warn_of_unknown(findings);
@@ -33,7 +53,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
 
 fn check_backend(backend: &Node<'_>, findings: &mut Findings) {
     let backend = backend.object(findings);
-    let kind = backend.get("type").schema_word(&["Zipkin", "Datadog", "OpenTelemetry"], findings);
+    let kind = backend.get("type").schema_word(BACKEND_TYPES, findings);
     let (zipkin, datadog, telemetry) = (backend.get("zipkin"), backend.get("datadog"), backend.get("openTelemetry"));
     backend.warn_of_unknown(findings);
     let (body, check): (_, fn(&Node<'_>, &mut Findings)) = match kind {
@@ -97,6 +117,82 @@ fn check_tag(tag: &Node<'_>, findings: &mut Findings) {
     header.get("name").text(findings);
     header.get("default").text(findings);
     header.warn_of_unknown(findings);
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use super::BACKEND_TYPES;
+    use crate::api::schema::{closed, flag, list, number_or_text, requiring, text, with, word};
+    use crate::compile::mesh::forms::{open_telemetry, policy};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        let conf =
+            closed("How requests are traced.", [("backends", backends()), ("sampling", sampling()), ("tags", tags())]);
+        policy([("default", conf)])
+    }
+
+    fn backends() -> Value {
+        let version = with(word("The form of its API.", &["httpJson", "httpProto"]), [("default", "httpJson".into())]);
+        let zipkin = closed(
+            "Zipkin.",
+            [
+                ("url", text("Its address, such as http://zipkin:9411/api/v2/spans.")),
+                ("traceId128bit", flag("Whether trace IDs have 128 bits.")),
+                ("apiVersion", version),
+                ("sharedSpanContext", flag("Whether both ends share a span; true is usual.")),
+            ],
+        );
+        let datadog = closed(
+            "Datadog.",
+            [
+                ("url", text("Its address, such as http://datadog-agent:8126, without a path.")),
+                ("splitService", flag("Whether the name of the service tells direction and destination.")),
+            ],
+        );
+        let backend = closed(
+            "One place that spans go to.",
+            [
+                ("type", word("Which of the others counts.", BACKEND_TYPES)),
+                ("zipkin", requiring(zipkin, &["url"])),
+                ("datadog", requiring(datadog, &["url"])),
+                ("openTelemetry", open_telemetry([])),
+            ],
+        );
+        with(
+            list("Where spans go: one place, or none to switch tracing off.", requiring(backend, &["type"])),
+            [("maxItems", 1.into())],
+        )
+    }
+
+    fn sampling() -> Value {
+        let percent = |description: &str| with(number_or_text(description), [("default", 100.into())]);
+        closed(
+            "How many requests are traced, in percent.",
+            [
+                ("overall", percent("At most, whatever the others say.")),
+                ("client", percent("Of requests whose caller asks for it by `x-client-trace-id`.")),
+                ("random", percent("Of all others.")),
+            ],
+        )
+    }
+
+    fn tags() -> Value {
+        let header = closed(
+            "From a header of the request.",
+            [("name", text("The header.")), ("default", text("What to say when it is missing."))],
+        );
+        let tag = closed(
+            "One tag: header or literal.",
+            [
+                ("name", text("Its name.")),
+                ("literal", text("A value that is always the same.")),
+                ("header", requiring(header, &["name"])),
+            ],
+        );
+        list("Tags of every span.", requiring(tag, &["name"]))
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,32 @@
 use super::caller::{self, Strictness};
 use super::policy::{Policy, Resource};
 use crate::compile::Findings;
+use crate::compile::mesh::record::{PolicyRecord, RecordSchemas, policy_kind};
+use crate::compile::mesh::target_ref::Places;
+use crate::compile::mesh::target_ref::places::{PROXIES_AND_SERVICES, SOURCES};
 use crate::compile::reader::Node;
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 use crate::core::mesh::target_ref::TargetKind;
 use crate::core::problem::Reason;
 
+pub(super) static RECORD: PolicyRecord = PolicyRecord {
+    kind: PolicyKind {
+        from: true,
+        rules: true,
+        ..policy_kind(1100, "MeshTrafficPermission", "mtp", "meshtrafficpermissions")
+    },
+    description: "Who may call whom.",
+    places: Places { from: SOURCES, ..Places::at_top(PROXIES_AND_SERVICES) },
+    spec: schema::spec,
+    check,
+    filled_in: &[],
+    schemas: RecordSchemas::new(),
+};
+
+const ACTIONS: &[&str] = &["Allow", "Deny", "AllowWithShadowDeny"];
+
 pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings) {
-    let policy = Policy::read(PolicyKind::TrafficPermission, resource, findings);
+    let policy = Policy::read(&RECORD, resource, findings);
     policy.rules_exclude(&["from"], findings);
     policy.needs_any(&["from", "rules"], findings);
     let mut services = Vec::new();
@@ -18,7 +37,7 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
         let action = conf.get("action");
         conf.warn_of_unknown(findings);
         if action.is_filled() {
-            action.schema_word(&["Allow", "Deny", "AllowWithShadowDeny"], findings);
+            action.schema_word(ACTIONS, findings);
         } else {
             findings.refuse(action.path, Reason::Required, "required; one of Allow, Deny, AllowWithShadowDeny");
         }
@@ -42,6 +61,31 @@ pub(in crate::compile) fn check(resource: &Resource<'_>, findings: &mut Findings
         }
     });
     policy.finish(findings);
+}
+
+/// What the API server knows of the content.
+pub(super) mod schema {
+    use serde_json::Value;
+
+    use super::ACTIONS;
+    use crate::api::schema::{closed, word};
+    use crate::compile::mesh::forms::{Conf, callers, from, policy, rules};
+
+    pub(in crate::compile::mesh) fn spec() -> Value {
+        let action = word("What becomes of their requests.", ACTIONS);
+        let lists = closed(
+            "Who may call: deny beats allow.",
+            [
+                ("deny", callers("Who may not.")),
+                ("allowWithShadowDeny", callers("Who may, with a note in the log as if not.")),
+                ("allow", callers("Who may.")),
+            ],
+        );
+        policy([
+            from(closed("Whether they may call.", [("action", action)]), Conf::Optional),
+            rules(lists, Conf::Required),
+        ])
+    }
 }
 
 #[cfg(test)]

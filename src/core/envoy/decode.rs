@@ -64,6 +64,8 @@ pub enum Remark {
     Superseded { by: &'static str },
     /// The message of an `Any` is not known; its content is kept unread.
     OpaqueType { url: String },
+    /// The same for the config of a filter in its short form.
+    OpaqueConfig { url: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +85,8 @@ const DEEPEST: usize = 128;
 const MOST_GUESSES: usize = 32;
 /// Room for what the usual patch holds.
 const SLOTS: usize = 16;
+/// Envoy still reads it; the control planes of the mesh do not.
+const UDPA_TYPED_STRUCT: &str = "udpa.type.v1.TypedStruct";
 /// Where an `Any` names its message.
 const TYPE_KEY: &str = "@type";
 
@@ -396,7 +400,7 @@ impl<'v> Decoder<'v> {
             Some(other) => return Err(malformed(&here, format!("{} is not a type URL", shown(other)))),
             None => return Err(malformed(place, "has no @type; name the message it holds".to_owned())),
         };
-        let Some(message) = self.schema.message_of_url(url) else {
+        let Some(message) = self.schema.message_of_url(url).filter(|message| message.name != UDPA_TYPED_STRUCT) else {
             self.note(&here, Remark::OpaqueType { url: url.to_owned() });
             return self.untyped(value, place, Copying::Exactly);
         };
@@ -558,7 +562,7 @@ impl fmt::Display for Remark {
             Self::UnknownKey { nearest: Some(near) } => write!(f, "unknown key, ignored; did you mean {near}?"),
             Self::UnknownKey { nearest: None } => f.write_str("unknown key, ignored"),
             Self::Superseded { by } => write!(f, "ignored, because {by} is set too"),
-            Self::OpaqueType { url } => write!(f, "unknown type {url}, kept unread"),
+            Self::OpaqueType { url } | Self::OpaqueConfig { url } => write!(f, "unknown type {url}, kept unread"),
         }
     }
 }

@@ -150,9 +150,12 @@ impl Runtime {
 
     /// A number below `bound`, the next of the seeded sequence.
     pub(super) fn draw(&self, bound: u64) -> u64 {
+        if bound <= 1 {
+            return 0;
+        }
         let drawn = self.chance.borrow_mut().next();
         // The high half of a product spreads over the range without a division's bias towards small numbers.
-        ((u128::from(drawn) * u128::from(bound.max(1))) >> 64) as u64
+        ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
     }
 
     /// The compiled form of a Go regular expression. Compiling is paid for by size, before it is done.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 /// Tags or labels.
 pub type Pairs = BTreeMap<String, String>;
 
@@ -135,6 +137,72 @@ impl TargetRef {
             Self::MeshHttpRoute(_) => TargetKind::MeshHttpRoute,
             Self::MeshTcpRoute(_) => TargetKind::MeshTcpRoute,
         }
+    }
+}
+
+impl TargetRef {
+    /// The reference as users write it.
+    pub fn to_json(&self) -> Value {
+        let mut fields = json!({"kind": self.kind().name()});
+        let mut put = |name: &str, value: Value| fields[name] = value;
+        match self {
+            Self::Mesh { proxies } => put_proxy_types(*proxies, &mut put),
+            Self::MeshSubset { tags, labels, proxies } => {
+                put_pairs("tags", tags, &mut put);
+                put_pairs("labels", labels, &mut put);
+                put_proxy_types(*proxies, &mut put);
+            }
+            Self::MeshGateway { name, tags } | Self::MeshServiceSubset { name, tags } => {
+                put("name", name.as_str().into());
+                put_pairs("tags", tags, &mut put);
+            }
+            Self::Dataplane { proxies, section } => {
+                if let DataplaneRef::Some(resource) = proxies {
+                    put_resource(resource, &mut put);
+                }
+                put_section(section.as_deref(), &mut put);
+            }
+            Self::MeshService { service, section } | Self::MeshMultiZoneService { service, section } => {
+                put_resource(service, &mut put);
+                put_section(section.as_deref(), &mut put);
+            }
+            Self::MeshExternalService(resource) | Self::MeshHttpRoute(resource) | Self::MeshTcpRoute(resource) => {
+                put_resource(resource, &mut put);
+            }
+        }
+        fields
+    }
+}
+
+fn put_proxy_types(proxies: ProxyTypes, put: &mut impl FnMut(&str, Value)) {
+    match proxies {
+        ProxyTypes::All => {}
+        ProxyTypes::Sidecars => put("proxyTypes", json!(["Sidecar"])),
+        ProxyTypes::Gateways => put("proxyTypes", json!(["Gateway"])),
+    }
+}
+
+fn put_pairs(name: &str, pairs: &Pairs, put: &mut impl FnMut(&str, Value)) {
+    if !pairs.is_empty() {
+        put(name, json!(pairs));
+    }
+}
+
+fn put_resource(resource: &ResourceRef, put: &mut impl FnMut(&str, Value)) {
+    match resource {
+        ResourceRef::Labelled(labels) => put("labels", json!(labels)),
+        ResourceRef::Named { name, namespace } => {
+            put("name", name.as_str().into());
+            if let Some(namespace) = namespace {
+                put("namespace", namespace.as_str().into());
+            }
+        }
+    }
+}
+
+fn put_section(section: Option<&str>, put: &mut impl FnMut(&str, Value)) {
+    if let Some(section) = section {
+        put("sectionName", section.into());
     }
 }
 

@@ -10,7 +10,6 @@ use writ::compile::mesh::admission::{
 };
 use writ::core::integrity::MacKey;
 use writ::core::json::Document;
-use writ::core::mesh::policy::PolicyKind;
 use writ::core::mesh::reach::Routes;
 use writ::core::reviewed::{REVIEWED, code, is_reviewed};
 use writ::core::yaml;
@@ -329,8 +328,10 @@ fn a_policy_that_never_meets_its_route_is_told_so() {
         .map(|(_, text)| yaml::read_value(&text).expect("good YAML"))
         .collect();
     let [route, policy] = &documents[..] else { panic!("a route and a policy") };
+    let mut policy = policy.clone();
+    policy["spec"]["to"][0]["default"] = json!({"http": {"requestTimeout": "1s"}});
     let routes = Routes(vec![compile::mesh::route(route).expect("a route")]);
-    let request = wire("CREATE", "somebody", "backend-ns", policy);
+    let request = wire("CREATE", "somebody", "backend-ns", &policy);
     let told = |routes: &Routes| {
         let response = ask_knowing(routes, "/validate", &request, &zone(false));
         assert_eq!(response["allowed"], true);
@@ -344,7 +345,11 @@ fn a_policy_that_never_meets_its_route_is_told_so() {
 
 #[test]
 fn every_policy_that_is_checked_is_completed_too() {
-    for kind in PolicyKind::ALL.map(PolicyKind::name).into_iter().chain(["ProxyTemplate", "Mesh", "Dataplane"]) {
+    for kind in compile::mesh::kinds().policies().map(|policy| policy.resource.kind).chain([
+        "ProxyTemplate",
+        "Mesh",
+        "Dataplane",
+    ]) {
         let object = json!({
             "apiVersion": "kuma.io/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "mesh": "default", "spec": {},
         });

@@ -8,26 +8,28 @@ use std::fs;
 use std::path::Path;
 
 use writ::compile::{self, KumaVersion};
-use writ::core::mesh::policy::PolicyKind;
 use writ::core::problem::Problem;
 use writ::core::yaml;
 
+use crate::support::command::writ;
+
 #[test]
 fn examples_are_accepted_and_their_slips_are_not() {
-    assert_eq!(check("seeds"), (37, 14));
+    assert_eq!(check("seeds"), (36, 15));
 }
 
 #[test]
 fn every_policy_has_what_is_accepted_and_what_is_refused() {
     let (accepted, refused) = check("policies");
-    assert!(accepted >= PolicyKind::ALL.len() && refused >= PolicyKind::ALL.len(), "{accepted} {refused}");
-    for kind in PolicyKind::ALL {
-        let of_kind = |text: &str| text.contains(&format!("\nkind: {}\n", kind.name()));
+    let kinds: Vec<_> = compile::mesh::kinds().policies().map(|policy| policy.resource.kind).collect();
+    assert!(accepted >= kinds.len() && refused >= kinds.len(), "{accepted} {refused}");
+    for kind in kinds {
+        let of_kind = |text: &str| text.contains(&format!("\nkind: {kind}\n"));
         let has = |refused: bool| {
             let mut documents = documents("policies").into_iter();
             documents.any(|(_, text)| of_kind(&format!("\n{text}")) && expected(&text, "error").is_empty() != refused)
         };
-        assert!(has(false) && has(true), "{} has both", kind.name());
+        assert!(has(false) && has(true), "{kind} has both");
     }
 }
 
@@ -76,4 +78,36 @@ fn expected(part: &str, level: &str) -> Vec<String> {
 
 fn classes(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(|problem| format!("{} {}", problem.field, problem.reason.as_str())).collect()
+}
+
+#[test]
+fn unknown_fields_are_warned_of_and_strictly_rejected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("timeout.yaml");
+    let text = "apiVersion: kuma.io/v1alpha1\nkind: MeshTimeout\nmetadata: {name: x}\nmesh: default\nspec:\n  \
+                to: [{targetRef: {kind: Mesh}, default: {idleTimeout: 1s, idle: 1s}}]\n";
+    fs::write(&file, text).expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    let lenient = writ(&["validate", file]).expect(0).out;
+    let strict = writ(&["validate", "--strict", file]).expect(1).out;
+    for field in ["mesh", "spec.to[0].default.idle"] {
+        assert!(lenient.contains(&format!("warning: MeshTimeout x: {field}: unknown field")), "{lenient}");
+        assert!(strict.contains(&format!("error: MeshTimeout x: {field}: unknown field")), "{strict}");
+    }
+}
+
+#[test]
+fn the_metadata_of_files_is_checked_as_a_server_would() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("timeout.yaml");
+    let content = "spec:\n  to: [{targetRef: {kind: Mesh}, default: {idleTimeout: 1s}}]\n";
+    let told = |head: &str, code: u8| {
+        fs::write(&file, format!("{head}{content}")).expect("a file");
+        writ(&["validate", file.to_str().expect("UTF-8")]).expect(code).out
+    };
+    assert!(told("type: MeshTimeout\nname: a_b\nmesh: default\n", 1).contains("name: malformed"));
+    told("type: MeshTimeout\nname: a-b\nmesh: default\n", 0);
+    let object = "apiVersion: kuma.io/v1alpha1\nkind: MeshTimeout\n";
+    assert!(told(&format!("{object}metadata: {{name: x, labels: {{a: 1}}}}\n"), 1).contains("must be text"));
+    told(&format!("{object}metadata: {{name: x, labels: {{a: '1'}}}}\n"), 0);
 }

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use writ::compile;
 use writ::compile::mesh::admission::{ControlPlane, Mode, Operation, Request, defaults, review};
 use writ::core::json::Document;
-use writ::core::mesh::policy::PolicyKind;
 
 /// Keys and values that policies have, so that documents get past the first check.
 const KEYS: &[&str] = &[
@@ -141,7 +140,7 @@ proptest! {
     #[test]
     fn every_document_gets_an_answer_and_always_the_same(spec in documents(), metadata in documents()) {
         let others = ["ProxyTemplate", "MeshService", "MeshExternalService", "MeshMultiZoneService"];
-        for kind in PolicyKind::ALL.map(PolicyKind::name).into_iter().chain(others) {
+        for kind in compile::mesh::kinds().policies().map(|policy| policy.resource.kind).chain(others) {
             let object = json!({"apiVersion": "kuma.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec});
             let findings = compile::check(&object).expect("a kind that is served");
             prop_assert_eq!(Some(findings), compile::check(&object));

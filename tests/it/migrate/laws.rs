@@ -100,8 +100,8 @@ proptest! {
     #[test]
     fn no_text_panics(text in "[\\[\\]{}:,&*|'\"#a-c \\n\\-é]{0,60}", key in "(type|kind|spec|from|to|name)") {
         let text = format!("type: MeshTLS\n{key}: {text}\n");
-        let settings = writ::compile::migrate::Settings { system_namespace: "s".to_owned() };
-        let _ = writ::compile::migrate::migrate(&text, &settings);
+        let settings = writ::compile::mesh::migrate::Settings { system_namespace: "s".to_owned() };
+        let _ = writ::compile::mesh::migrate::migrate(&text, &settings);
     }
 }
 

@@ -1,10 +1,11 @@
 //! The kinds of group `kuma.io`: where each may be written, and by which control plane.
 
+use crate::compile::mesh::record;
 use crate::core::json::{Json, Tree};
-use crate::core::mesh::policy::PolicyKind;
+use crate::core::mesh::kind::PolicyKind;
 
 /// What is known of the kind of an object.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Catalogued {
     pub(super) name: &'static str,
     pub(super) scope: Scope,
@@ -12,7 +13,7 @@ pub(super) struct Catalogued {
     /// Whether it came with labels for mesh, origin and role, instead of a field for the mesh.
     pub(super) is_new: bool,
     pub(super) only_in_system_namespace: bool,
-    pub(super) policy: Option<PolicyKind>,
+    pub(super) policy: Option<&'static PolicyKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,8 +88,8 @@ impl Catalogued {
         if group != "kuma.io" {
             return None;
         }
-        if let Some(policy) = PolicyKind::parse(kind) {
-            return Some(Self { policy: Some(policy), ..new(policy.name(), Writers::Both) });
+        if let Some(policy) = record::kinds().policy(kind) {
+            return Some(Self { policy: Some(policy), ..new(policy.resource.kind, Writers::Both) });
         }
         KINDS.iter().find(|known| known.name == kind).copied()
     }

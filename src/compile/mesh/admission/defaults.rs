@@ -11,7 +11,7 @@ use crate::core::json::{Json, Tree};
 use super::catalogue::{Catalogued, Scope, Writers};
 use super::{
     ControlPlane, DEFAULT_MESH, MESH_LABEL, Mode, ORIGIN_LABEL, ROLE_LABEL, Refusal, RefusalKind, Request, ZONE_LABEL,
-    fault_of_name, label, name_of, permission, role,
+    fault_of_mesh_name, label, name_of, permission, role,
 };
 
 const ENVIRONMENT_LABEL: &str = "kuma.io/env";
@@ -52,7 +52,7 @@ fn wanted_labels(
     if kind.scope == Scope::Mesh {
         let mesh = object.get("mesh").and_then(Tree::as_text).filter(|mesh| !mesh.is_empty()).unwrap_or(DEFAULT_MESH);
         // No label can have any other value: the review tells better what is wrong than the API server would.
-        if fault_of_name(mesh).is_none() {
+        if fault_of_mesh_name(mesh).is_none() {
             unless_there(MESH_LABEL, mesh);
         }
     }

@@ -2,18 +2,20 @@
 
 use super::Surroundings;
 use crate::compile::Findings;
-use crate::compile::format::{is_dns_subdomain, is_ip};
 use crate::compile::mesh::backend_ref;
+use crate::compile::mesh::format::{is_dns_subdomain, is_ip};
+use crate::compile::mesh::scalars::INT32;
 use crate::compile::reader::{Node, Object};
-use crate::compile::scalars::INT32;
 use crate::compile::way::Way;
 use crate::core::mesh::http_route::{
     Filter, HeaderChange, HostChange, Mirror, PathChange, Redirect, RedirectStatus, Rewrite,
 };
 use crate::core::problem::Reason;
 
+pub(super) const SCHEMES: &[&str] = &["http", "https"];
+pub(super) const PATH_CHANGES: &[&str] = &["ReplaceFullPath", "ReplacePrefixMatch"];
 /// The types of a filter: the name, the key of its body, and an older spelling of that key.
-const TYPES: &[(&str, &str, Option<&str>)] = &[
+pub(super) const TYPES: &[(&str, &str, Option<&str>)] = &[
     ("RequestHeaderModifier", "requestHeaderModifier", Some("requestHeader")),
     ("ResponseHeaderModifier", "responseHeaderModifier", Some("responseHeader")),
     ("RequestRedirect", "requestRedirect", None),
@@ -27,11 +29,17 @@ pub(super) fn read_list(list: &Node<'_>, surroundings: Surroundings, findings: &
     let filters: Vec<_> =
         list.list(findings).iter().filter_map(|filter| read(filter, surroundings, findings)).collect();
     let redirects = filters.iter().any(|filter| matches!(filter, Filter::Redirect(_)));
-    let forwards = filters.iter().any(|filter| matches!(filter, Filter::Rewrite(_) | Filter::Mirror(_)));
+    let mirrors = filters.iter().any(|filter| matches!(filter, Filter::Mirror(_)));
+    let rewrites = filters.iter().any(|filter| matches!(filter, Filter::Rewrite(_)));
     // Only sound filters are weighed against each other.
-    if redirects && forwards && findings.errors.len() == before {
-        let message = "either RequestRedirect, or URLRewrite and RequestMirror: a redirected request goes nowhere else";
-        findings.refuse(list.path, Reason::Xor, message);
+    if redirects && findings.errors.len() == before {
+        if mirrors {
+            let message = "either RequestRedirect or RequestMirror: a redirected request goes nowhere else";
+            findings.refuse(list.path, Reason::Xor, message);
+        } else if rewrites {
+            let message = "URLRewrite has no effect beside RequestRedirect: set the path and hostname of the redirect";
+            findings.warn(list.path, Reason::Suspicious, message);
+        }
     }
     filters
 }
@@ -150,7 +158,7 @@ fn read_redirect(body: &Node<'_>, surroundings: Surroundings, findings: &mut Fin
     let (hostname, path, port) = (object.get("hostname"), object.get("path"), object.get("port"));
     let status_field = object.get("statusCode");
     object.warn_of_unknown(findings);
-    let scheme = if scheme.is_present() { scheme.schema_word(&["http", "https"], findings) } else { None };
+    let scheme = if scheme.is_present() { scheme.schema_word(SCHEMES, findings) } else { None };
     let hostname = read_hostname(&hostname, findings);
     let path = read_path(&path, surroundings, findings);
     let port = port.integer(INT32, findings).and_then(|number| u16::try_from(number).ok());
@@ -212,7 +220,7 @@ fn read_path(field: &Node<'_>, surroundings: Surroundings, findings: &mut Findin
         (object.get("type"), object.get("replaceFullPath"), object.get("replacePrefixMatch"));
     object.warn_of_unknown(findings);
     let kind = match (kind_field.is_present(), full.is_present(), prefix.is_present()) {
-        (true, ..) => kind_field.schema_word(&["ReplaceFullPath", "ReplacePrefixMatch"], findings),
+        (true, ..) => kind_field.schema_word(PATH_CHANGES, findings),
         (false, true, false) => Some("ReplaceFullPath"),
         (false, false, true) => Some("ReplacePrefixMatch"),
         (false, ..) => {
@@ -258,7 +266,7 @@ fn read_mirror(body: &Node<'_>, findings: &mut Findings) -> Option<Mirror> {
 
 #[cfg(test)]
 mod tests {
-    use crate::compile::mesh::testing::{refuses, refuses_below};
+    use crate::compile::mesh::testing::{accepts, refuses, refuses_below};
 
     fn spec(path: &str, filters: &str) -> String {
         let rule = format!("{{matches: [{{path: {{type: {path}, value: /a}}}}], default: {{filters: [{filters}]}}}}");
@@ -355,8 +363,15 @@ mod tests {
     fn a_redirected_request_goes_nowhere_else() {
         let redirect = "{type: RequestRedirect, requestRedirect: {}}";
         let rewrite = "{type: URLRewrite, urlRewrite: {hostname: a.b}}";
-        check(&format!("{redirect}, {rewrite}"), &[" XOR"]);
-        check(&format!("{rewrite}, {redirect}"), &[" XOR"]);
+        let mirror = "{type: RequestMirror, requestMirror: {backendRef: {kind: MeshService, name: a}}}";
+        check(&format!("{redirect}, {mirror}"), &[" XOR"]);
+        check(&format!("{mirror}, {rewrite}, {redirect}"), &[" XOR"]);
+        for both in [format!("{redirect}, {rewrite}"), format!("{rewrite}, {redirect}")] {
+            let spec = format!(
+                "{{to: [{{targetRef: {{kind: MeshService, labels: {{a: b}}}}, rules: [{{default: {{filters: [{both}]}}}}]}}]}}"
+            );
+            accepts("MeshHTTPRoute", &spec, &["spec.to[0].rules[0].default.filters SUSPICIOUS"]);
+        }
         check(&format!("{redirect}, {{type: RequestHeaderModifier, requestHeaderModifier: {{set: []}}}}"), &[]);
     }
 }

@@ -1,11 +1,14 @@
 //! `matches` of a rule: path, method, query parameters and headers.
 
 use crate::compile::Findings;
-use crate::compile::format::regex_error;
+use crate::compile::mesh::format::regex_error;
+use crate::compile::mesh::forms::HEADER_TEST_TYPES;
 use crate::compile::reader::{Node, Object};
 use crate::core::json::Tree;
 use crate::core::mesh::http_route::{HeaderMatch, HeaderTest, Match, Method, PathMatch, QueryMatch, QueryTest};
 use crate::core::problem::Reason;
+
+pub(super) const QUERY_TYPES: &[&str] = &["Exact", "RegularExpression"];
 
 /// Reads a list of matches, or the single one that older documents write without a list.
 pub(super) fn read_list(field: &Node<'_>, findings: &mut Findings) -> Vec<Match> {
@@ -100,7 +103,7 @@ fn read_query(list: &Node<'_>, findings: &mut Findings) -> Vec<QueryMatch> {
         let object = entry.object(findings);
         let (kind, name_field, value) = (object.get("type"), object.get("name"), object.get("value"));
         object.warn_of_unknown(findings);
-        let kind = kind.schema_word(&["Exact", "RegularExpression"], findings);
+        let kind = kind.schema_word(QUERY_TYPES, findings);
         let name = name_field.text(findings).unwrap_or_default();
         if names.repeats(&name) {
             findings.refuse(name_field.path, Reason::Duplicate, format!("duplicate of the earlier `{name}`"));
@@ -127,11 +130,7 @@ fn read_headers(list: &Node<'_>, findings: &mut Findings) -> Vec<HeaderMatch> {
         let object = entry.object(findings);
         let (kind, name_field, value) = (object.get("type"), object.get("name"), object.get("value"));
         object.warn_of_unknown(findings);
-        let kind = if kind.is_present() {
-            kind.schema_word(&["Exact", "Present", "RegularExpression", "Absent", "Prefix"], findings)
-        } else {
-            Some("Exact")
-        };
+        let kind = if kind.is_present() { kind.schema_word(HEADER_TEST_TYPES, findings) } else { Some("Exact") };
         let name = name_field.text(findings).unwrap_or_default();
         let Some(test) = kind.map(|kind| read_header_test(kind, &value, findings)) else {
             continue;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{DecodeError, Decoded, Decoder, Remark, Strictness, TYPE_KEY, malformed};
+use super::{Copying, DecodeError, Decoded, Decoder, Remark, Strictness, TYPE_KEY, malformed};
 use crate::core::envoy::constraints;
 use crate::core::envoy::path::Place;
 use crate::core::envoy::schema::Message;
@@ -29,6 +29,10 @@ impl<'v> ShortForm<'v> {
                 None => drop(config.insert(key.to_owned(), value.to_value())),
             }
         }
+        // Text with nothing beside it is a slip, not a short form: the config is missing.
+        if config.is_empty() && !url.is_empty() {
+            return None;
+        }
         config.insert(TYPE_KEY.to_owned(), url.into());
         Some(Self { url, filter: filter.into(), config: config.into() })
     }
@@ -49,7 +53,12 @@ impl<'v> ShortForm<'v> {
         let mut folded = out.finish().to_value();
 
         let mut decoder = Decoder { notes, ..Decoder::new() };
-        decoder.any(&self.config, &root)?;
+        if decoder.schema.message_of_url(self.url).is_some() {
+            decoder.any(&self.config, &root)?;
+        } else {
+            decoder.note(&Place::Field(&root, TYPE_KEY), Remark::OpaqueConfig { url: self.url.to_owned() });
+            decoder.untyped(&self.config, &root, Copying::Exactly)?;
+        }
         if let Some(filter) = folded.as_object_mut() {
             if filter.contains_key("configDiscovery") {
                 decoder.note(&here, Remark::Superseded { by: "configDiscovery" });

@@ -54,7 +54,7 @@ fn generate(pattern: &Pattern, runtime: &Runtime, text: &mut String) -> Result<(
         Pattern::Nothing => Ok(()),
         Pattern::OneOf(ranges) => {
             // A class may have as many ranges as its text has characters, and each draw reads them.
-            runtime.step(ranges.len() / 8)?;
+            runtime.step(1 + ranges.len() / 8)?;
             let size = |range: &(char, char)| u64::from(u32::from(range.1) - u32::from(range.0)) + 1;
             let mut picked = runtime.draw(ranges.iter().map(size).sum());
             for range in ranges {
