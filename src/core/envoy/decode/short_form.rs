@@ -47,6 +47,9 @@ impl<'v> ShortForm<'v> {
         if self.url.is_empty() {
             return Err(malformed(&here, "is empty; write the type URL of the configuration".to_owned()));
         }
+        if self.url.ends_with('/') {
+            return Err(malformed(&here, format!("{:?} is not a type URL", self.url)));
+        }
         let mut decoder = Decoder::new();
         decoder.message(message, &self.filter, &root)?;
         let Decoder { notes, out, .. } = decoder;

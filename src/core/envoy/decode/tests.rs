@@ -327,6 +327,11 @@ fn a_filter_may_name_its_type_beside_its_configuration() {
         json!({"typedConfig": ""}),
         "typedConfig: is empty; write the type URL of the configuration",
     );
+    check_refused(
+        MessageType::HttpFilter,
+        json!({"typedConfig": "/", "type": null}),
+        "typedConfig: \"/\" is not a type URL",
+    );
 }
 
 #[test]
