@@ -19,7 +19,11 @@ const KYVERNO: &[Advisory] = &[
     Advisory {
         ids: &["CVE-2023-34091"],
         fault: "objects with a deletion timestamp skipped policies",
-        tests: &["an_object_that_is_being_deleted_is_matched_like_others"],
+        tests: &[
+            "an_object_that_is_being_deleted_is_matched_like_others",
+            "a_policy_that_is_being_deleted_is_checked_like_any_other",
+            "a_trigger_that_is_being_deleted_keeps_its_downstream",
+        ],
     },
     Advisory {
         ids: &["GHSA-hgv6-w7r3-w4qw"],
@@ -72,6 +76,7 @@ const KYVERNO: &[Advisory] = &[
         tests: &[
             "a_policy_of_a_namespace_reads_and_writes_only_there",
             "authors_cannot_do_by_policy_what_they_may_not_do",
+            "a_namespaced_policy_reads_nothing_outside",
         ],
     },
     Advisory {
@@ -82,7 +87,7 @@ const KYVERNO: &[Advisory] = &[
     Advisory {
         ids: &["CVE-2026-41068"],
         fault: "one loader was confined, another was not",
-        tests: &["every_look_up_is_built_by_the_gate", "a_namespaced_policy_stays_at_home"],
+        tests: &["every_way_to_read_passes_the_gate", "a_namespaced_policy_reads_nothing_outside"],
     },
     Advisory {
         ids: &["GHSA-8wfp-579w-6r25", "CVE-2026-40868", "CVE-2026-41323"],
@@ -117,7 +122,13 @@ const KYVERNO: &[Advisory] = &[
     Advisory {
         ids: &["CVE-2026-122302"],
         fault: "the permissions of the controller were asked for, not those of the author",
-        tests: &["an_author_copies_no_secret_that_he_may_not_read", "authors_need_the_rights_that_their_policies_use"],
+        tests: &[
+            "an_author_copies_no_secret_that_he_may_not_read",
+            "what_a_variable_may_become_is_asked_as_everything",
+            "everything_that_a_rule_reads_is_asked_of_its_author",
+            "what_is_written_is_asked_of_its_author",
+            "no_policy_does_more_than_its_author",
+        ],
     },
     Advisory {
         ids: &["CVE-2026-122303", "CVE-2026-122313"],
@@ -165,7 +176,11 @@ const NEIGHBOURS: &[Advisory] = &[
     Advisory {
         ids: &["CVE-2025-24376"],
         fault: "Kubewarden: a namespaced policy could change reports",
-        tests: &["own_kinds_are_internal"],
+        tests: &[
+            "own_kinds_are_internal",
+            "a_forged_update_request_is_ignored_and_counted_once",
+            "an_update_request_that_was_changed_after_it_was_stored_is_ignored",
+        ],
     },
     Advisory {
         ids: &["CVE-2026-39350"],
