@@ -83,7 +83,7 @@ impl Api {
         Self { client, limit: LARGEST_ANSWER, metrics: None }
     }
 
-    /// The same, which stops reading an answer after so many bytes.
+    /// The same, which stops reading an answer after `limit` bytes.
     pub fn within(&self, limit: usize) -> Self {
         Self { limit: limit.min(LARGEST_ANSWER), ..self.clone() }
     }

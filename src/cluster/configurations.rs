@@ -20,7 +20,7 @@ use super::ClusterError;
 use super::upkeep::call;
 use crate::core::webhook_token::{EntryPath, WebhookTokens, WebhookType, without_token};
 
-/// How often somebody else may be faster before we take a breath.
+/// Write conflicts before a pause.
 const MOST_CONFLICTS: usize = 8;
 
 /// What entries must say.
@@ -85,7 +85,7 @@ pub(super) enum Change {
     Written,
 }
 
-/// Writes into every configuration what it lacks. One that does not exist calls nobody and needs nothing.
+/// Writes into every configuration what it lacks. One that does not exist calls no service and needs nothing.
 pub(super) async fn ensure(client: &Client, target: &Target, wanted: Wanted<'_>) -> Result<Change, ClusterError> {
     let validating = ensure_all::<ValidatingWebhookConfiguration>(client, target, wanted).await?;
     let mutating = ensure_all::<MutatingWebhookConfiguration>(client, target, wanted).await?;

@@ -131,7 +131,7 @@ impl Reader {
         match found {
             Ok(found) => Ok(Answer::found(found)),
             Err(ClusterError::Missing { .. }) => Ok(Answer::Absent),
-            // Of a path that a policy spells out, nobody knows whether its end names a kind or an object.
+            // A path that a policy spells out does not say whether its end names a kind or an object.
             Err(ClusterError::UnknownKind { .. }) if matches!(fetch, Fetch::Call(_)) => Ok(Answer::Absent),
             Err(error) if error.is_outage() => Err(error),
             // A right that is missing may be granted; calls have a default for what they may not see.

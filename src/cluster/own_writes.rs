@@ -19,7 +19,7 @@ const REMEMBERED: usize = 65_536;
 #[derive(Debug, Default)]
 pub struct OwnWrites {
     state: Mutex<State>,
-    /// Nobody else can choose a UID and version that hash to the same number.
+    /// A random key: clients cannot choose a UID and version that hash to the same number.
     hasher: RandomState,
     ended: Notify,
 }

@@ -44,7 +44,7 @@ pub(super) enum Chore {
 /// How it is known that a rule is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleEnd {
-    /// Somebody deleted it, or its policy.
+    /// It was deleted, or its policy was.
     Deleted,
     /// Its policy is not there. It may come back until then.
     Absent { until: Instant },

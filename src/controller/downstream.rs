@@ -47,7 +47,7 @@ enum Claim {
     Labelled,
     /// A plan of its rule holds it.
     Planned,
-    /// Somebody else put the labels on while this replica led. Labels prove nothing.
+    /// Another client put the labels on while this replica led. Labels prove nothing.
     Foreign,
 }
 
@@ -66,7 +66,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(120);
 
 impl Record {
-    /// Whether nothing but labels that somebody else wrote makes it a generated object.
+    /// Whether nothing but labels that another client wrote makes it a generated object.
     pub(super) fn is_foreign(&self) -> bool {
         self.claim == Claim::Foreign
     }

@@ -33,7 +33,7 @@ const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 pub(super) const REFUSAL_PAUSE: Duration = Duration::from_secs(120);
 /// A rule that fails for a trigger is tried so often (some five seconds in all), then waits for the next event.
 const ATTEMPTS: u32 = 8;
-/// How often the checkpoint is written over what somebody else wrote at the same time.
+/// Attempts to write the checkpoint when another client writes it at the same time.
 const CHECKPOINT_ATTEMPTS: usize = 3;
 /// Clocks of API servers may differ by so many seconds.
 const CLOCK_SKEW: i64 = 10;
@@ -173,7 +173,7 @@ pub(super) async fn remember(shared: &Shared, memory: &Memory) {
                 *stored = Stored { progress, is_own: true, version };
                 return;
             }
-            // A former leader was late, or somebody else wrote it: what this leader knows counts.
+            // A former leader was late, or another client wrote it: what this leader knows counts.
             Err(ClusterError::Conflict { .. }) => stored.version.clear(),
             Err(error) => return warn!(%error, "Cannot store how far the rules have come"),
         }

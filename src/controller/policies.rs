@@ -231,7 +231,7 @@ async fn lose_policy(shared: &Shared, kind: &ApiKind, policy: &Indexed) {
     }
 }
 
-/// Whether somebody deleted the policy itself. The end of its CRD takes all policies with it, and nobody meant those.
+/// Whether the policy itself was deleted. The end of its CRD takes all policies with it, which is not the same.
 async fn was_deleted(shared: &Shared, kind: &ApiKind, policy: &Indexed) -> bool {
     let crds = ApiKind::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition");
     match shared.api.find(&crds, None, &kind.plural_name()).await {

@@ -303,7 +303,7 @@ async fn delete(
 ) -> Result<usize, Trouble> {
     let RuleEntry { policy, rule } = entry;
     let (mut deleted, mut errors) = (0, Vec::new());
-    // What somebody else labelled while this replica led, and no plan has ever held, is not the rule's to delete.
+    // What another client labelled while this replica led, and no plan has ever held, is not the rule's to delete.
     for (key, record) in records.into_iter().filter(|(_, record)| !record.is_foreign()) {
         let left = shared.downstream().count(&policy.key, &rule.name);
         let now = Timestamp::now().as_second();

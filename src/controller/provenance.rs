@@ -1,4 +1,4 @@
-//! Who wrote a trigger: this replica, a user, or nobody can tell before the plan of a rule is known.
+//! Who wrote a trigger: this replica, a user, or unknown until the plan of a rule is computed.
 
 use serde_json::Value;
 

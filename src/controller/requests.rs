@@ -160,7 +160,7 @@ async fn work(shared: Arc<Shared>, kind: Arc<ApiKind>, queue: Arc<Requests>, fai
     }
 }
 
-/// How long the pause before the next attempt may become. What was rejected stays rejected until somebody grants a permission
+/// How long the pause before the next attempt may become. What was rejected stays rejected until an operator grants a permission
 /// or changes an object, so it is tried ever less often, without end.
 fn longest_pause(trouble: &Trouble, waited: Duration) -> Duration {
     match trouble {

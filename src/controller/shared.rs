@@ -381,7 +381,7 @@ impl Shared {
             (false, _) | (true, Origin::User) => Some(Causes::PROVEN),
             (true, Origin::Unproven) => Some(Causes::default()),
             (true, Origin::Own) => {
-                // After a restart nobody remembers the write, but progress does.
+                // After a restart the write is not remembered, but the checkpoint has it.
                 self.note_newest(entry, sighting.moment.version);
                 None
             }

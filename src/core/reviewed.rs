@@ -1,7 +1,7 @@
 //! Which stored policies admission has reviewed: their annotation carries a code over what they say.
 //!
 //! The mutating webhook sets the annotation, whatever the client sent; the validating webhook checks the author before the
-//! object is stored. A policy that was stored without Writ has no valid code, so nobody knows whether its author may do what
+//! object is stored. A policy that was stored without Writ has no valid code, so it is unknown whether its author may do what
 //! its rules do.
 
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ const OUTSIDE: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewState {
     Reviewed,
-    /// Nobody knows its author, and the operator wants it to run all the same.
+    /// Its author is unknown, and the operator wants it to run all the same.
     UnreviewedRuns,
     Unreviewed,
     /// It is in the namespace of the install, which no policy may touch.

@@ -58,7 +58,7 @@ impl Default for Limits {
 
 impl Limits {
     /// For a port that answers probes and is asked for metrics: small requests, each on a connection of its own. It answers
-    /// however many connections somebody holds open, because those that send no request are the first to go.
+    /// however many connections a peer holds open, because those that send no request are the first to go.
     pub fn for_probes() -> Self {
         Self {
             body: 4 << 10,

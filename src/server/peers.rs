@@ -1,7 +1,7 @@
 //! Who is connected: how many connections each peer has, and which of them go first when there are too many.
 //!
 //! Only a connection that has not sent a request yet is ever evicted: an API server that keeps a connection open loses
-//! nothing, and somebody who only holds connections open loses the oldest ones.
+//! nothing, and a peer that only holds connections open loses the oldest ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -119,7 +119,7 @@ impl PeerConnection {
         }
     }
 
-    /// A request has come: from now on nobody evicts this one.
+    /// A request has come: from now on this one is not evicted.
     pub(super) fn asked(&self) {
         if !self.has_asked.swap(true, Ordering::Relaxed) {
             self.peers.lock().silent.remove(&self.id);

@@ -222,7 +222,7 @@ impl GenerateMetrics {
         self.0.queries.get_or_create(&[("operation", operation), ("client_type", "dynamic")]).inc();
     }
 
-    /// So many objects of a kind were stored without a review of their author.
+    /// The number of objects of a kind that were stored without a review of their author.
     pub fn unreviewed(&self, kind: &'static str, count: usize) {
         self.0.unreviewed.get_or_create(&[("kind", kind)]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }

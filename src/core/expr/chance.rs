@@ -44,7 +44,7 @@ impl Seed {
     }
 }
 
-/// For evaluations whose draws nobody must be unable to guess.
+/// For evaluations whose draws need not be secret.
 impl From<u64> for Seed {
     fn from(number: u64) -> Self {
         let mut bytes = [0; SEED_BYTES];

@@ -39,7 +39,7 @@ pub enum Evaluation {
     Excepted { by: ExceptionKey },
     /// The rule has nothing to do with this trigger.
     NotApplicable { because: String },
-    /// The trigger is out of reach of the policy. What was generated before is kept: nobody asked for its deletion.
+    /// The trigger is out of reach of the policy. What was generated before is kept: its deletion was not requested.
     OutOfReach { because: String },
     /// Fetch these, add them to the facts (absence is a fact too), evaluate again.
     Needs(BTreeSet<Fetch>),
