@@ -68,7 +68,7 @@ pub(super) async fn serve_terms(
         let Checkpoint { progress, version } = recalled;
         info!(fresh = progress.is_none(), "Working");
         let known = progress.clone().unwrap_or_default();
-        *shared.checkpoint().await = Stored { progress: known, is_own: false, version };
+        *shared.checkpoint().await = StoredCheckpoint { progress: known, is_own: false, version };
         resume(&shared, progress);
         let term = async {
             write_all_status(&shared).await;
@@ -142,7 +142,7 @@ fn longest_pause(trouble: &Trouble, failures: u32, working: bool) -> Option<Dura
 
 /// The checkpoint as this leader knows it.
 #[derive(Debug, Default)]
-pub(super) struct Stored {
+pub(super) struct StoredCheckpoint {
     progress: Progress,
     /// Whether this leader has written it. Its first write takes the checkpoint from former leaders: they know another version.
     is_own: bool,
@@ -170,7 +170,7 @@ pub(super) async fn remember(shared: &Shared, memory: &Memory) {
         }
         match memory.store(&progress, &shared.identity, &stored.version).await {
             Ok(version) => {
-                *stored = Stored { progress, is_own: true, version };
+                *stored = StoredCheckpoint { progress, is_own: true, version };
                 return;
             }
             // A former leader was late, or another client wrote it: what this leader knows counts.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::chores::{Chore, RuleEnd};
 use super::downstream::Downstream;
-use super::office::Stored;
+use super::office::StoredCheckpoint;
 use super::panics::Panics;
 use super::provenance::Origin;
 use super::queue::{Lane, Queue};
@@ -89,7 +89,7 @@ pub(super) struct Shared {
     /// The newest version of each source that a watch has brought, by UID.
     source_versions: Mutex<HashMap<String, u64>>,
     pub(super) panics: Panics,
-    checkpoint: tokio::sync::Mutex<Stored>,
+    checkpoint: tokio::sync::Mutex<StoredCheckpoint>,
 }
 
 /// When a trigger was last changed, and by whom.
@@ -238,7 +238,7 @@ impl Shared {
     }
 
     /// The checkpoint as it was last read or written here; held while it is written.
-    pub(super) async fn checkpoint(&self) -> tokio::sync::MutexGuard<'_, Stored> {
+    pub(super) async fn checkpoint(&self) -> tokio::sync::MutexGuard<'_, StoredCheckpoint> {
         self.checkpoint.lock().await
     }
 

@@ -17,14 +17,14 @@ pub struct MacKey([u8; KEY_BYTES]);
 
 /// What a code is about. The text is part of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum MacPurpose {
     /// A policy that admission has reviewed.
     ReviewedPolicy,
     /// An UpdateRequest that the webhook stored.
     UpdateRequest,
 }
 
-impl Purpose {
+impl MacPurpose {
     fn as_str(self) -> &'static str {
         match self {
             Self::ReviewedPolicy => "writ.dev/reviewed-policy/v1",
@@ -40,16 +40,16 @@ impl MacKey {
     }
 
     /// The code of `parts` as lower-case hexadecimal digits. The order of the parts counts.
-    pub fn sign(&self, purpose: Purpose, parts: &[&[u8]]) -> String {
+    pub fn sign(&self, purpose: MacPurpose, parts: &[&[u8]]) -> String {
         hex::encode(self.code(purpose, parts).finalize().into_bytes())
     }
 
     /// Whether `code` is the one that [`MacKey::sign`] gives. Takes the same time whatever differs.
-    pub fn verify(&self, purpose: Purpose, parts: &[&[u8]], code: &str) -> bool {
+    pub fn verify(&self, purpose: MacPurpose, parts: &[&[u8]], code: &str) -> bool {
         hex::decode(code).is_ok_and(|bytes| self.code(purpose, parts).verify_slice(&bytes).is_ok())
     }
 
-    fn code(&self, purpose: Purpose, parts: &[&[u8]]) -> Hmac<Sha256> {
+    fn code(&self, purpose: MacPurpose, parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut code = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         for part in [purpose.as_str().as_bytes()].iter().chain(parts) {
             // The length comes first: `a`, `bc` and `ab`, `c` must differ.
@@ -133,18 +133,18 @@ mod tests {
 
     #[test]
     fn a_code_proves_one_key_one_purpose_and_one_list_of_parts() {
-        let code = key(1).sign(Purpose::UpdateRequest, &[b"a", b"bc"]);
-        assert!(key(1).verify(Purpose::UpdateRequest, &[b"a", b"bc"], &code));
-        assert!(!key(2).verify(Purpose::UpdateRequest, &[b"a", b"bc"], &code));
-        assert!(!key(1).verify(Purpose::ReviewedPolicy, &[b"a", b"bc"], &code));
-        assert!(!key(1).verify(Purpose::UpdateRequest, &[b"ab", b"c"], &code));
-        assert!(!key(1).verify(Purpose::UpdateRequest, &[b"bc", b"a"], &code));
+        let code = key(1).sign(MacPurpose::UpdateRequest, &[b"a", b"bc"]);
+        assert!(key(1).verify(MacPurpose::UpdateRequest, &[b"a", b"bc"], &code));
+        assert!(!key(2).verify(MacPurpose::UpdateRequest, &[b"a", b"bc"], &code));
+        assert!(!key(1).verify(MacPurpose::ReviewedPolicy, &[b"a", b"bc"], &code));
+        assert!(!key(1).verify(MacPurpose::UpdateRequest, &[b"ab", b"c"], &code));
+        assert!(!key(1).verify(MacPurpose::UpdateRequest, &[b"bc", b"a"], &code));
     }
 
     #[test]
     fn a_code_that_cannot_be_read_proves_nothing() {
         for code in ["", "00", "zz", "é", &"0".repeat(64), &"0".repeat(65)] {
-            assert!(!key(1).verify(Purpose::UpdateRequest, &[b"a"], code), "{code}");
+            assert!(!key(1).verify(MacPurpose::UpdateRequest, &[b"a"], code), "{code}");
         }
     }
 

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::integrity::{MacKey, Purpose};
+use super::integrity::{MacKey, MacPurpose};
 use super::resource::{Gvk, is_ending, text_at};
 
 /// Where the code is.
@@ -80,12 +80,12 @@ impl ReviewCheck {
 /// Whether admission has reviewed this object exactly as it is.
 pub fn is_reviewed(key: &MacKey, object: &Value) -> bool {
     let code = annotation(object);
-    !code.is_empty() && with_parts(object, |parts| key.verify(Purpose::ReviewedPolicy, parts, code))
+    !code.is_empty() && with_parts(object, |parts| key.verify(MacPurpose::ReviewedPolicy, parts, code))
 }
 
 /// The code of an object as it is.
 pub fn code(key: &MacKey, object: &Value) -> String {
-    with_parts(object, |parts| key.sign(Purpose::ReviewedPolicy, parts))
+    with_parts(object, |parts| key.sign(MacPurpose::ReviewedPolicy, parts))
 }
 
 /// The annotation that the mutating webhook gives to an object; nothing if the object must not have one.

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use writ::cluster::certificates::{FixedBundle, Keeper, Report, Settings};
 use writ::cluster::connect;
 use writ::cluster::keys::{KeyReader, KeySettings, KeyStore, Keys};
-use writ::core::integrity::Purpose;
+use writ::core::integrity::MacPurpose;
 use writ::core::webhook_token::WebhookType;
 use writ::server::{Bound, Limits, Shutdown};
 
@@ -311,7 +311,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// What shows that two have the same keys, without showing the keys.
 fn proof(keys: &Keys) -> (String, String) {
-    (keys.called.reveal().to_owned(), keys.mac.sign(Purpose::UpdateRequest, &[b"x"]))
+    (keys.called.reveal().to_owned(), keys.mac.sign(MacPurpose::UpdateRequest, &[b"x"]))
 }
 
 #[tokio::test]
@@ -359,7 +359,7 @@ async fn a_rotation_of_the_token_leaves_every_called_path_accepted() {
     let server = Server::start().await;
     let (_store, keys, _) = server.keys(Duration::from_secs(2));
     let first = timeout(SOON, keys.ready()).await.expect("keys");
-    let mac = first.mac.sign(Purpose::UpdateRequest, &[b"x"]);
+    let mac = first.mac.sign(MacPurpose::UpdateRequest, &[b"x"]);
     let rotated = async {
         loop {
             let (path, written) = {
@@ -370,7 +370,7 @@ async fn a_rotation_of_the_token_leaves_every_called_path_accepted() {
             if let Some(path) = path {
                 assert_eq!(now.tokens.base_path(&path), Some("/validate"), "what is called is accepted");
             }
-            assert_eq!(now.mac.sign(Purpose::UpdateRequest, &[b"x"]), mac, "only the token is rotated");
+            assert_eq!(now.mac.sign(MacPurpose::UpdateRequest, &[b"x"]), mac, "only the token is rotated");
             if written >= 4 {
                 return now;
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::core::integrity::{MacKey, Purpose, canonical};
+use crate::core::integrity::{MacKey, MacPurpose, canonical};
 use crate::core::matching::Operation;
 use crate::core::resource::{Gvk, text_at};
 
@@ -150,7 +150,7 @@ impl UpdateRequest {
     pub fn write_signed(&self, namespace: &str, key: &MacKey) -> Value {
         let mut object = self.write(namespace);
         let [namespace, spec] = signed_parts(&object);
-        object["metadata"]["annotations"] = json!({MAC: key.sign(Purpose::UpdateRequest, &[&namespace, &spec])});
+        object["metadata"]["annotations"] = json!({MAC: key.sign(MacPurpose::UpdateRequest, &[&namespace, &spec])});
         object
     }
 
@@ -158,7 +158,7 @@ impl UpdateRequest {
     pub fn is_authentic(object: &Value, key: &MacKey) -> bool {
         let code = object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(MAC)?.as_str());
         let [namespace, spec] = signed_parts(object);
-        code.is_some_and(|code| key.verify(Purpose::UpdateRequest, &[&namespace, &spec], code))
+        code.is_some_and(|code| key.verify(MacPurpose::UpdateRequest, &[&namespace, &spec], code))
     }
 
     fn write(&self, namespace: &str) -> Value {
