@@ -143,8 +143,9 @@ proptest! {
 
     #[test]
     fn both_evaluators_agree(document in documents(), expression in expressions()) {
-        // Three differences that are not faults: the crate prints floats otherwise, calls functions of the right side of a
-        // projection on null, and has no error to swallow on the left side of `[]`, `*` and filters.
+        // Four differences that are not faults: the crate prints floats otherwise, calls functions of the right side of a
+        // projection on null, has no error to swallow on the left side of `[]`, `*` and filters, and makes any JSON of the text
+        // that it should make a number of.
         let ours = evaluate(&expression, &document).ok();
         let theirs = oracle(&expression, &document);
         match (&ours, &theirs) {
@@ -157,6 +158,7 @@ proptest! {
                 expression.contains(")[") || expression.contains(").*"),
                 "{expression} on {document}: {ours:?} here, an error there"
             ),
+            (None, Some(_)) if expression.contains("to_number") && expression.contains("to_string") => {}
             (None, Some(theirs)) => {
                 prop_assert!(false, "{expression} on {document}: an error here, {theirs} there");
             }
